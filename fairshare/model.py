@@ -1,0 +1,430 @@
+"""The vocabulary every other package shares: AWS Batch's nouns, its codec and the errors a user meets.
+
+Names are AWS's own in snake_case, so that a reader can search AWS's documentation for them. Nothing here imports a
+third-party package, reads a clock or does I/O.
+
+The exception tree (each carries the exit code of the command line and a stable ``code`` for JSON output)::
+
+    FairshareError            1
+    |-- UsageError            2   a flag or argument is wrong
+    |-- InvalidFileError      2   a file the user wrote is wrong: file:line:column
+    |-- PartialError          3   some of many failed
+    |-- NotFoundError         4
+    |-- InfeasibleError       5   it can never run, or a policy test refused it
+    |-- CredentialsError      6
+    |-- ThrottledError        7   throttled or out of quota after retries
+    |-- WaitTimeoutError      8
+    |-- ServiceError          1   AWS answered with an error
+    `-- InterruptedRunError   130 / 143
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+API_VERSION: Final = "fairshare/v1"
+"""Version of every JSON document that the command line prints."""
+
+MODEL_VERSION: Final = "1.0"
+"""Version of the scheduling model, printed with everything the model predicts (AWS publishes no exact algorithm)."""
+
+OWNER_TAG: Final = "fairshare:stack"
+"""Tag that marks a resource as provisioned by us; its value is the ``stack`` of ``fairshare.yaml``."""
+
+RUN_TAG: Final = "fairshare:run"
+"""Tag of a service job that names the run which sent it."""
+
+MAX_PRIORITY: Final = 99
+"""Largest priority a user may give (AWS accepts 9999; the convention of 0-99 is the product's)."""
+
+
+class JobStatus(StrEnum):
+    """Status of an AWS Batch service job, in life-cycle order.
+
+    Source: https://docs.aws.amazon.com/batch/latest/userguide/service-job-status.html. PENDING is in AWS's enum, but
+    SubmitServiceJob cannot express the dependencies that would lead to it.
+    """
+
+    SUBMITTED = "SUBMITTED"
+    PENDING = "PENDING"
+    RUNNABLE = "RUNNABLE"
+    SCHEDULED = "SCHEDULED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the job can no longer change."""
+        return self in TERMINAL_STATUSES
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether the job counts against capacity limits."""
+        return self in IN_USE_STATUSES
+
+
+WAITING_STATUSES: Final = frozenset({JobStatus.SUBMITTED, JobStatus.PENDING, JobStatus.RUNNABLE})
+IN_USE_STATUSES: Final = frozenset({JobStatus.SCHEDULED, JobStatus.STARTING, JobStatus.RUNNING})
+TERMINAL_STATUSES: Final = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED})
+
+
+class ResourceType(StrEnum):
+    """Kinds of resource that ``fairshare setup`` provisions, in creation order."""
+
+    SERVICE_ENVIRONMENT = "service_environment"
+    SCHEDULING_POLICY = "scheduling_policy"
+    JOB_QUEUE = "job_queue"
+
+
+@dataclass(frozen=True)
+class CapacityLimit:
+    """One entry of ``capacityLimits``: ``capacity_unit`` is NUM_INSTANCES or an instance type."""
+
+    max_capacity: int
+    capacity_unit: str = "NUM_INSTANCES"
+
+
+@dataclass(frozen=True)
+class ShareAttributes:
+    """One entry of ``shareDistribution``.
+
+    ``weight_factor`` is kept as the decimal that was written (``"0.1"``), because arithmetic that decides is exact and
+    AWS returns 32-bit floats. It is AWS's inverted weight: lower = more resources.
+    """
+
+    share_identifier: str
+    weight_factor: str = "1"
+
+
+@dataclass(frozen=True)
+class FairsharePolicy:
+    """``fairsharePolicy`` of a scheduling policy. ``share_decay_seconds`` 0 means AWS's default window of 600 s."""
+
+    share_distribution: tuple[ShareAttributes, ...] = ()
+    share_decay_seconds: int = 0
+    compute_reservation: int = 0
+
+
+@dataclass(frozen=True)
+class ServiceEnvironment:
+    """A service environment as AWS describes it."""
+
+    name: str
+    arn: str
+    capacity_limits: tuple[CapacityLimit, ...]
+    state: str = "ENABLED"
+    status: str = "VALID"
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SchedulingPolicy:
+    """A scheduling policy as AWS describes it. ``fairshare_policy`` is None for a quota-share policy."""
+
+    name: str
+    arn: str
+    fairshare_policy: FairsharePolicy | None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobQueue:
+    """A job queue of type SAGEMAKER_TRAINING as AWS describes it."""
+
+    name: str
+    arn: str
+    priority: int
+    service_environments: tuple[str, ...]
+    """ARNs in ``serviceEnvironmentOrder``."""
+    scheduling_policy_arn: str | None = None
+    state: str = "ENABLED"
+    status: str = "VALID"
+    status_reason: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """One SubmitServiceJob call, complete and frozen.
+
+    ``scheduling_priority`` None means "do not send one" (FIFO queues); 0 is a priority and is sent. ``payload`` is the
+    CreateTrainingJob request as the exact JSON text that is sent.
+    """
+
+    job_name: str
+    job_queue: str
+    payload: str
+    client_token: str
+    share_identifier: str | None = None
+    scheduling_priority: int | None = None
+    retry_strategy: Mapping[str, Any] | None = None
+    attempt_duration_seconds: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobRef:
+    """What SubmitServiceJob answers."""
+
+    job_id: str
+    job_arn: str
+    job_name: str
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """One row of ListServiceJobs. Times are integer milliseconds since the epoch.
+
+    ``status`` is a plain string: a status that this version does not know is shown as it is (case C31).
+    ``scheduling_priority`` is None because ListServiceJobs does not carry it.
+    """
+
+    job_id: str
+    job_arn: str
+    job_name: str
+    status: str
+    created_at: int
+    share_identifier: str | None = None
+    scheduling_priority: int | None = None
+    status_reason: str | None = None
+    scheduled_at: int | None = None
+    started_at: int | None = None
+    stopped_at: int | None = None
+    instances: int | None = None
+    """Capacity the job uses, in instances (``capacityUsage`` summed)."""
+    is_terminated: bool = False
+    training_job_name: str | None = None
+    """Name of the SageMaker job behind the latest attempt, read from its ARN; None until one exists."""
+
+
+@dataclass(frozen=True)
+class JobAttempt:
+    """One attempt in DescribeServiceJob."""
+
+    training_job_name: str | None
+    started_at: int | None = None
+    stopped_at: int | None = None
+    status_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class JobDetail(JobSummary):
+    """What DescribeServiceJob answers, in addition to a summary."""
+
+    job_queue: str = ""
+    attempts: tuple[JobAttempt, ...] = ()
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    attempt_duration_seconds: int | None = None
+
+
+@dataclass(frozen=True)
+class FrontOfQueueJob:
+    """One entry of ``frontOfQueue`` in GetJobQueueSnapshot, in dispatch order."""
+
+    job_arn: str
+    earliest_time_at_position: int | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The id at the end of the ARN."""
+        return self.job_arn.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class QueueSnapshot:
+    """What GetJobQueueSnapshot answers: the first 100 RUNNABLE jobs in dispatch order and the use of capacity."""
+
+    front_of_queue: tuple[FrontOfQueueJob, ...] = ()
+    instances_in_use: int = 0
+    instances_by_share: Mapping[str, int] = field(default_factory=dict)
+
+
+def partition_of(region: str) -> str:
+    """Return the ARN partition of a region (case C07): ``aws``, ``aws-cn`` or ``aws-us-gov``."""
+    if region.startswith("cn-"):
+        return "aws-cn"
+    if region.startswith("us-gov-"):
+        return "aws-us-gov"
+    return "aws"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# camelCase <-> snake_case. Lossless on every field name of the operations we touch (a contract test holds that).
+
+_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def camel_to_snake(name: str) -> str:
+    """``shareDecaySeconds`` -> ``share_decay_seconds``."""
+    return _BOUNDARY.sub("_", name).lower()
+
+
+def snake_to_camel(name: str) -> str:
+    """``share_decay_seconds`` -> ``shareDecaySeconds``."""
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+_OPAQUE: Final = frozenset({"tags"})
+"""Maps whose keys belong to the user and are never renamed."""
+
+
+def to_snake(value: Any) -> Any:
+    """Rename the keys of a decoded AWS answer to snake_case, at every depth, leaving tag maps alone."""
+    if isinstance(value, Mapping):
+        return {camel_to_snake(k): (v if k in _OPAQUE else to_snake(v)) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_snake(v) for v in value]
+    return value
+
+
+def to_camel(value: Any) -> Any:
+    """Rename snake_case keys to AWS's camelCase, at every depth, leaving tag maps alone. The inverse of `to_snake`."""
+    if isinstance(value, Mapping):
+        return {snake_to_camel(k): (v if k in _OPAQUE else to_camel(v)) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_camel(v) for v in value]
+    return value
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class FairshareError(Exception):
+    """Anything that a user is told without a traceback.
+
+    Args:
+        message: what is wrong and where, one sentence or one line per problem.
+        hint: what to do next; shown on a line of its own.
+    """
+
+    exit_code: int = 1
+    code: str = "Error"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(FairshareError):
+    """A flag or an argument is wrong."""
+
+    exit_code = 2
+    code = "Usage"
+
+
+class PartialError(FairshareError):
+    """Some of many failed."""
+
+    exit_code = 3
+    code = "Partial"
+
+
+class NotFoundError(FairshareError):
+    """Nothing goes by that id, name or ARN."""
+
+    exit_code = 4
+    code = "NotFound"
+
+
+class InfeasibleError(FairshareError):
+    """What was asked can never happen, for instance a job larger than its environment."""
+
+    exit_code = 5
+    code = "Infeasible"
+
+
+class CredentialsError(FairshareError):
+    """No credentials, expired ones, ones without permission, or of another account than the file says."""
+
+    exit_code = 6
+    code = "Credentials"
+
+
+class ThrottledError(FairshareError):
+    """Still throttled, or out of quota, after all retries."""
+
+    exit_code = 7
+    code = "Throttled"
+
+
+class WaitTimeoutError(FairshareError):
+    """What was waited for did not happen in time."""
+
+    exit_code = 8
+    code = "Timeout"
+
+
+class ServiceError(FairshareError):
+    """AWS answered with an error that nothing above describes better.
+
+    Args:
+        message: text for people; holds AWS's own text.
+        aws_code: AWS's error code, e.g. ``ClientException``.
+        http_status: HTTP status of the answer; None when there was no answer.
+        hint: what to do next.
+    """
+
+    code = "Service"
+
+    def __init__(
+        self, message: str, *, aws_code: str = "", http_status: int | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.aws_code = aws_code
+        self.http_status = http_status
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether trying again may help: no answer at all, 429, or a 5xx."""
+        return self.http_status is None or self.http_status == 429 or self.http_status >= 500
+
+
+class InterruptedRunError(FairshareError):
+    """A signal stopped the command; what was done is kept. ``exit_code`` is 128 + the signal's number."""
+
+    code = "Interrupted"
+
+    def __init__(self, message: str, *, signal_number: int = 2, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = 128 + signal_number
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing wrong in a file a user wrote. ``line`` and ``column`` count from 1; 0 means "the file as a whole"."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    key: str = ""
+    hint: str = ""
+    severity: str = "error"
+    """``error`` or ``warning``."""
+    source_line: str = ""
+    """Text of the line, for display under the message."""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{where}: {self.severity}: {self.message}"
+
+
+class InvalidFileError(FairshareError):
+    """A file the user wrote is wrong. Holds every problem that could be found, in file order."""
+
+    exit_code = 2
+    code = "InvalidFile"
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = sorted(problems)
+        lines = [str(p) + (f" ({p.hint})" if p.hint else "") for p in self.problems]
+        super().__init__("\n".join(lines), hint=None)

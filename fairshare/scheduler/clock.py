@@ -1,0 +1,71 @@
+"""Clocks: the one place in the core that may read the machine's time.
+
+A clock answers integer milliseconds since the epoch. Waiting is done on the monotonic clock, so that a wall clock that
+jumps by hours neither shortens nor lengthens an interval.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time as an argument."""
+
+    def now(self) -> int:
+        """Return milliseconds since the epoch."""
+
+    def sleep_until(self, at: int) -> None:
+        """Return when `now` has reached ``at`` ms, or at once if it has."""
+
+
+class SystemClock:
+    """The machine's clock.
+
+    Args:
+        wake: an event that ends a sleep early, for instance when a signal arrives.
+        wall: seconds since the epoch; injected in tests.
+        monotonic: seconds that never jump; injected in tests.
+    """
+
+    def __init__(
+        self,
+        wake: threading.Event | None = None,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._wake = wake or threading.Event()
+        self._origin_ms = int(wall() * 1000)
+        self._started = monotonic()
+        self._monotonic = monotonic
+
+    def now(self) -> int:
+        """Milliseconds since the epoch: the wall clock at construction plus what the monotonic clock counted since."""
+        return self._origin_ms + int((self._monotonic() - self._started) * 1000)
+
+    def sleep_until(self, at: int) -> None:
+        """Sleep; returns early once the wake event is set."""
+        while (left := at - self.now()) > 0 and not self._wake.wait(left / 1000):
+            pass
+
+
+class VirtualClock:
+    """A clock that stands still until it is told to move: sleeping *is* moving."""
+
+    def __init__(self, start: int = 0) -> None:
+        self._now = start
+
+    def now(self) -> int:
+        """Return the virtual time in milliseconds."""
+        return self._now
+
+    def sleep_until(self, at: int) -> None:
+        """Jump to ``at``; never backwards."""
+        self._now = max(self._now, at)
+
+    def advance(self, milliseconds: int) -> None:
+        """Jump forward."""
+        self._now += milliseconds

@@ -1,0 +1,63 @@
+"""Drivers: the loop that moves an engine and an executor forward together, on whatever clock it is given.
+
+Real time is a driver, not a mode: the engine never learns whether its instants come from a virtual clock, the machine's
+clock, or the moment an API call arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from fairshare.model import JobStatus
+from fairshare.scheduler.clock import Clock
+from fairshare.scheduler.engine import Engine, Transition
+from fairshare.scheduler.queues import EngineJob
+
+
+class Executor(Protocol):
+    """Carries out what the engine decides, and reports back through `Engine.report`."""
+
+    def start(self, job: EngineJob, at: int) -> None:
+        """Begin the job's present attempt at ``at`` ms."""
+
+    def stop(self, job: EngineJob, at: int) -> None:
+        """Ask the job's present attempt to end."""
+
+
+def settle(engine: Engine, executor: Executor, now: int) -> list[Transition]:
+    """Advance to ``now`` ms one instant at a time, so that reports of what an instant started take part in time.
+
+    Returns the transitions in order. Calling it late, or in several steps, gives the same ones.
+    """
+    log: list[Transition] = []
+    while (at := engine.next_event_at()) is not None and at <= now:
+        log.extend(_step(engine, executor, at))
+    log.extend(_step(engine, executor, now))
+    return log
+
+
+def _step(engine: Engine, executor: Executor, at: int) -> list[Transition]:
+    transitions = engine.advance(at)
+    for transition in transitions:
+        if transition.to_status is JobStatus.SCHEDULED:
+            executor.start(engine.job(transition.job_id), transition.at)
+    for order in engine.take_stops():
+        executor.stop(engine.job(order.job_id), order.at)
+    return transitions
+
+
+def run(
+    engine: Engine,
+    executor: Executor,
+    clock: Clock,
+    on_transition: Callable[[Transition], None] = lambda transition: None,
+) -> list[Transition]:
+    """Drive the engine until nothing more will happen by itself; sleep on ``clock`` between instants."""
+    log: list[Transition] = []
+    while (at := engine.next_event_at()) is not None:
+        clock.sleep_until(at)
+        for transition in settle(engine, executor, clock.now()):
+            on_transition(transition)
+            log.append(transition)
+    return log

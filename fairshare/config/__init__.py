@@ -1,0 +1,6 @@
+"""Files a user writes (``fairshare.yaml``, job files) -> validated models; every error has file:line:column.
+
+How a file becomes a model: `yaml_source` reads it into a tree that keeps positions and the written text, `sections`
+validates that tree against pydantic models whose values are read by `fields`, and collects every problem at once.
+`project` and `job_file` are the two kinds of file. `durations`, `paths` and `errors` serve everybody else too.
+"""

@@ -1,0 +1,31 @@
+"""Where fairshare keeps what it must remember on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def state_dir(environ: Mapping[str, str]) -> Path:
+    """Return the state directory, absolute; it may not exist yet.
+
+    ``FAIRSHARE_STATE_DIR``, else ``$XDG_STATE_HOME/fairshare``, else ``~/.local/state/fairshare``. An empty variable
+    counts as unset, and so does a relative ``XDG_STATE_HOME``
+    (https://specifications.freedesktop.org/basedir-spec/latest/).
+    """
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    if own := environ.get("FAIRSHARE_STATE_DIR"):
+        path = home / own[2:] if own.startswith("~/") else Path(own)
+        return path.absolute()
+    shared = Path(environ.get("XDG_STATE_HOME", ""))
+    return (shared if shared.is_absolute() else home / ".local" / "state") / "fairshare"
+
+
+def runs_dir(environ: Mapping[str, str]) -> Path:
+    """Return the directory of the journals of runs, one file per run."""
+    return state_dir(environ) / "runs"
+
+
+def local_ready_file(environ: Mapping[str, str]) -> Path:
+    """Return the file in which the running local AWS says its address and access key."""
+    return state_dir(environ) / "local" / "ready.json"

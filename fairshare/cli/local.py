@@ -1,0 +1,129 @@
+"""``fairshare local start | stop | status``: AWS on this machine."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairshare.cli.command import command, new_app
+from fairshare.cli.context import AppContext
+from fairshare.model import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from fairshare.local.daemon import RunningServer
+
+app = new_app("AWS on this machine: Batch, SageMaker, S3, CloudWatch, Logs, IAM and STS on 127.0.0.1.")
+
+
+class LauncherName(StrEnum):
+    """How training jobs run."""
+
+    PROCESS = "process"
+    SIMULATED = "simulated"
+
+
+ReadyFile = Annotated[
+    Path | None,
+    typer.Option("--ready-file", metavar="FILE", help="Where address and key go (default: where --local looks)."),
+]
+
+
+@command(
+    app,
+    examples=("fairshare local start", "fairshare local start --launcher simulated --speed 60 --port 4566"),
+    exit_codes=(8,),
+)
+def start(
+    context: AppContext,
+    launcher: Annotated[
+        LauncherName, typer.Option("--launcher", help="process runs the scripts; simulated only lets time pass.")
+    ] = LauncherName.PROCESS,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 = any free port.")] = 0,
+    state_dir: Annotated[
+        Path | None, typer.Option("--state-dir", metavar="DIR", help="Job directories and the server's log.")
+    ] = None,
+    ready_file: ReadyFile = None,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Serve until Ctrl-C or SIGTERM.")] = False,
+    speed: Annotated[
+        float, typer.Option("--speed", metavar="X", help="Divides simulated run times; time stamps stay real.")
+    ] = 1.0,
+) -> None:
+    """Start AWS on this machine. Commands with --local talk to it.
+
+    It listens on 127.0.0.1 only and answers only who knows the random key in the ready file.
+    """
+    if speed <= 0:
+        raise UsageError(f"--speed {speed} is not more than 0", hint="60 makes a simulated minute a second")
+    if speed != 1 and launcher is LauncherName.PROCESS:
+        raise UsageError("--speed is for --launcher simulated", hint="real scripts take the time they take")
+    folder = (state_dir or context.state_dir / "local").absolute()
+    ready = (ready_file or default_ready_file(context)).absolute()
+    if foreground:
+        _serve(context, launcher=launcher, port=port, folder=folder, ready=ready, speed=speed)
+        return
+    from fairshare.local.daemon import start_server
+
+    arguments = ["--launcher", launcher.value, "--port", str(port), "--speed", str(speed)]
+    arguments += ["--state-dir", str(folder), "--ready-file", str(ready)]
+    server = start_server(arguments, ready_file=ready, log_file=folder / "server.log", clock=context.clock)
+    _show(context, server, "is up")
+    context.out.suggest("fairshare setup --local")
+
+
+@command(app, examples=("fairshare local stop",), exit_codes=(4, 8))
+def stop(context: AppContext, ready_file: ReadyFile = None) -> None:
+    """Stop it, and the training jobs that run in it."""
+    from fairshare.local.daemon import stop_server
+
+    server = stop_server(ready_file or default_ready_file(context), context.clock)
+    _show(context, server, "has stopped")
+
+
+@command(app, examples=("fairshare local status -o json",), exit_codes=(4,))
+def status(context: AppContext, ready_file: ReadyFile = None) -> None:
+    """Say whether it runs, and where."""
+    from fairshare.local.daemon import find_server
+
+    server = find_server(ready_file or default_ready_file(context))
+    if server is None:
+        raise NotFoundError("no local AWS is running", hint="`fairshare local start` starts one")
+    _show(context, server, "is up")
+
+
+def default_ready_file(context: AppContext) -> Path:
+    """Return where ``--local`` looks for address and key."""
+    from fairshare.config.paths import local_ready_file
+
+    return local_ready_file(context.environ)
+
+
+def _serve(context: AppContext, *, launcher: LauncherName, port: int, folder: Path, ready: Path, speed: float) -> None:
+    """Serve in this process; Ctrl-C and SIGTERM are the normal end."""
+    from fairshare.local.server import LocalServer
+
+    server = LocalServer(launcher=launcher.value, port=port, state_dir=folder, ready_file=ready, speed=speed)
+    try:
+        with server as address:
+            context.out.talk(f"AWS on this machine: {address.endpoint_url} ({launcher} launcher). Ctrl-C ends it.")
+            server.wait()
+    except KeyboardInterrupt:
+        context.out.talk("stopped")
+
+
+def _show(context: AppContext, server: RunningServer, state: str) -> None:
+    document: dict[str, Any] = {
+        "endpoint_url": server.endpoint_url,
+        "launcher": server.launcher,
+        "pid": server.pid,
+        "ready_file": str(server.ready_file),
+    }
+    context.out.show(
+        "LocalServer",
+        document,
+        text=lambda width: (
+            f"AWS on this machine {state}: {server.endpoint_url} ({server.launcher} launcher, process {server.pid})"
+        ),
+    )

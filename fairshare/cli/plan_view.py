@@ -1,0 +1,98 @@
+"""A plan as text: one line per resource, what each share gets, and what to look out for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from fairshare.cli.render import Column, count, percent, table
+from fairshare.model import ResourceType
+from fairshare.provision.compare import TAG_FIELD, WEIGHT_FIELD
+from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue
+from fairshare.provision.plan import Action, Change, Plan
+
+_SIGNS: Final = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-", Action.NOOP: "="}
+_KINDS: Final = {
+    ResourceType.SERVICE_ENVIRONMENT: "service environment",
+    ResourceType.SCHEDULING_POLICY: "scheduling policy",
+    ResourceType.JOB_QUEUE: "job queue",
+}
+
+
+def plan_text(plan: Plan, place: str, width: int | None) -> str:
+    """Return a plan for people.
+
+    Args:
+        plan: the plan.
+        place: where it acts: account, region and address.
+        width: cells of the terminal; None = as wide as needed.
+    """
+    blocks = [f"Stack {plan.stack} in {place}", _changes_text(plan, width)]
+    blocks += [_shares_text(plan, queue, width) for queue in dict.fromkeys(share.queue for share in plan.shares)]
+    blocks += ["\n".join(f"Warning: {warning}" for warning in plan.warnings)] if plan.warnings else []
+    return "\n\n".join(block for block in blocks if block)
+
+
+def change_summary(plan: Plan) -> str:
+    """Return how much a plan would change: ``2 to create, 1 to update, 3 unchanged``."""
+    words = {
+        Action.CREATE: "to create",
+        Action.UPDATE: "to update",
+        Action.DELETE: "to delete",
+        Action.NOOP: "unchanged",
+    }
+    counted = {action: sum(change.action is action for change in plan.changes) for action in words}
+    return ", ".join(f"{number} {words[action]}" for action, number in counted.items() if number) or "nothing there"
+
+
+def _changes_text(plan: Plan, width: int | None) -> str:
+    columns = [Column(""), Column(""), Column(""), Column("", shrinks=True)]
+    rows = [
+        [f"  {_SIGNS[change.action]}", _KINDS[change.resource_type], change.key, "; ".join(_details(change))]
+        for change in plan.changes
+    ]
+    return "\n".join(table(columns, rows, width).splitlines()[1:])
+
+
+def _details(change: Change) -> Iterator[str]:
+    if change.action is Action.NOOP:
+        yield "no change"
+    elif change.action is Action.UPDATE:
+        for field in change.fields:
+            name = field.field.removeprefix(WEIGHT_FIELD) + (" weight" if field.field.startswith(WEIGHT_FIELD) else "")
+            yield f"{name} {field.observed or 'none'} -> {field.wanted or 'none'}"
+    elif change.action is Action.CREATE:
+        yield from _wanted(change)
+
+
+def _wanted(change: Change) -> Iterator[str]:
+    match change.desired:
+        case DesiredEnvironment(capacity_limits=limits, instance_types=types):
+            total = count(sum(limit.max_capacity for limit in limits), "instance")
+            yield f"{total} ({', '.join(types)})" if types else total
+        case DesiredPolicy(fairshare_policy=policy):
+            yield count(len(policy.share_distribution), "share")
+            yield f"decay {policy.share_decay_seconds} s"
+            if policy.compute_reservation:
+                yield f"reservation {policy.compute_reservation} %"
+        case DesiredQueue(priority=priority, scheduling_policy=policy_name):
+            yield f"priority {priority}"
+            yield "first in, first out" if policy_name is None else "fair-share"
+    if any(not field.field.startswith(TAG_FIELD + "fairshare:") for field in change.fields if TAG_FIELD in field.field):
+        yield "tags"
+
+
+def _shares_text(plan: Plan, queue: str, width: int | None) -> str:
+    shares = [share for share in plan.shares if share.queue == queue]
+    changed = any(share.fraction_before not in (None, share.fraction) for share in shares)
+    columns = [
+        Column(f"Shares of queue {queue}"),
+        Column("weight", right=True),
+        Column("when all are busy", right=True),
+    ]
+    rows = [[share.share_identifier, share.weight_factor, percent(share.fraction)] for share in shares]
+    if changed:
+        columns.append(Column("before", right=True))
+        for row, share in zip(rows, shares, strict=True):
+            row.append("new" if share.fraction_before is None else percent(share.fraction_before))
+    return "\n".join(f"  {line}" for line in table(columns, rows, width).splitlines())

@@ -1,0 +1,190 @@
+"""What ``submit`` and ``demo`` share: joining the SDK, AWS and the journal into one submission, and sending it.
+
+`prepare_run` writes nothing; `send_run` sends what it returned. Signals end sending between two
+calls, never inside one.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from fairshare.cli.context import AppContext
+from fairshare.config.jobs import JobSpec
+from fairshare.model import InterruptedRunError, UsageError
+
+if TYPE_CHECKING:
+    from fairshare.submit.dispatch import Event, RunResult, SubmitPlan
+    from fairshare.submit.ports import Payloads
+    from fairshare.submit.prepare import SubmitOptions
+    from fairshare.submit.resolve import QueueFacts
+
+LOCAL_IMAGE_NAME: Final = "python"
+LOCAL_ROLE: Final = "MLTraining"
+"""Image and role of a local run that names none: an image is not used there, and the local AWS has this role."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A plan, the maker of its payloads (it has the uploads), and the rate in calls a second."""
+
+    plan: SubmitPlan
+    payloads: Payloads
+    rate: float
+
+
+def prepare_run(
+    context: AppContext,
+    specs: Sequence[JobSpec],
+    options: SubmitOptions,
+    *,
+    run_id: str | None = None,
+    rate: float | None = None,
+) -> PreparedRun:
+    """Return everything that would be sent, without a write.
+
+    Args:
+        context: of the command.
+        specs: jobs as written.
+        options: waves and overrides.
+        run_id: name of the run; None makes one.
+        rate: SubmitServiceJob calls a second; None = just below AWS's limit, or no limit on this machine.
+
+    Raises:
+        UsageError: a rate of 0 for anything but this machine, or a bad run id.
+        InvalidFileError, InfeasibleError: problems of the jobs.
+    """
+    from fairshare.submit.naming import check_run_id, new_run_id
+    from fairshare.submit.prepare import prepare
+    from fairshare.submit.rate import DEFAULT_RATE
+    from fairshare.submit.requests import RunIdentity
+    from fairshare.trainer.payload import TrainerPayloads
+
+    session = context.session
+    if rate is None:
+        rate = 0 if session.is_loopback else DEFAULT_RATE
+    if rate == 0 and not session.is_loopback:
+        raise UsageError("--rate 0 would flood AWS: it is for this machine only", hint="leave --rate out for 4.9/s")
+    if run_id is not None:
+        check_run_id(run_id)
+    identity = RunIdentity(
+        run_id=run_id or new_run_id(random.Random()),
+        created_at=context.clock.now(),
+        region=session.region,
+        account_id=session.account_id,
+    )
+    payloads = TrainerPayloads(
+        region=session.region,
+        account_id=session.account_id,
+        bucket=bucket_of(context),
+        boto_session=session.boto_session,
+        put_missing=context.objects.put_missing,
+        clock=context.clock,
+        environ=context.environ,
+    )
+    if session.is_loopback:
+        specs = [_with_local_defaults(context, spec) for spec in specs]
+    plan = prepare(
+        specs,
+        identity=identity,
+        payloads=payloads,
+        project=context.project,
+        observed_queues=_foreign_queues(context, specs, options),
+        options=options,
+    )
+    return PreparedRun(plan, payloads, rate)
+
+
+def send_run(context: AppContext, run: PreparedRun, on_event: Callable[[Event], None]) -> RunResult:
+    """Send a run and return what became of it.
+
+    Raises:
+        InterruptedRunError: Ctrl-C or SIGTERM ended sending; the message counts what was sent (case C23).
+        FairshareError: the journal or the uploads failed before the first call.
+    """
+    from fairshare.submit.dispatch import dispatch
+    from fairshare.submit.journal import Journal
+    from fairshare.submit.rate import Pace
+
+    run_id = run.plan.identity.run_id
+    with Journal.create(context.runs_dir, run_id) as journal, _signals_noted() as received:
+        result = dispatch(
+            run.plan,
+            context.jobs,
+            run.payloads,
+            journal,
+            context.clock,
+            Pace(random.Random(), run.rate),
+            on_event,
+            stop=lambda: bool(received),
+        )
+    if result.interrupted:
+        raise InterruptedRunError(
+            f"stopped: {result.summary()} of run {run_id}",
+            signal_number=received[0],
+            hint=f"what was sent goes on; `fairshare cancel --run {run_id}` ends it",
+        )
+    return result
+
+
+def bucket_of(context: AppContext) -> str:
+    """Return the bucket for sources and output: the project's, else the one SageMaker uses by default."""
+    named = context.project.defaults.bucket if context.project else None
+    return named or context.session.default_bucket
+
+
+@contextmanager
+def _signals_noted() -> Iterator[list[int]]:
+    """Note the first Ctrl-C or SIGTERM instead of raising it; a second one ends the program as usual."""
+    received: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: object) -> None:
+        received.append(number)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _with_local_defaults(context: AppContext, spec: JobSpec) -> JobSpec:
+    """On this machine a newcomer needs neither an image nor a role."""
+    if spec.trainer is not None:
+        return spec
+    defaults = context.project.defaults if context.project else None
+    image = spec.image or (defaults.image if defaults else None)
+    role = spec.role or (defaults.role if defaults else None)
+    session = context.session
+    local_image = f"{session.account_id}.dkr.ecr.{session.region}.amazonaws.com/{LOCAL_IMAGE_NAME}:local"
+    return replace(spec, image=image or local_image, role=role or LOCAL_ROLE)
+
+
+def _foreign_queues(context: AppContext, specs: Sequence[JobSpec], options: SubmitOptions) -> list[QueueFacts]:
+    """Ask AWS about queues that jobs name and the project does not have."""
+    from fairshare.insight.queues import observe_queue
+    from fairshare.submit.resolve import QueueFacts
+
+    named = {options.overrides.queue} if options.overrides.queue else {spec.queue for spec in specs}
+    unknown = [name for name in named if name and not (context.project and context.project.queue(name))]
+    views = [(name, observe_queue(context.provisioner, name, context.stack)) for name in sorted(unknown)]
+    return [
+        QueueFacts(
+            name=name,
+            key=view.queue.name,
+            is_fair_share=view.queue.scheduling_policy_arn is not None,
+            capacity=view.capacity,
+            weights=view.weights,
+            compute_reservation=view.policy.compute_reservation if view.policy else 0,
+        )
+        for name, view in views
+    ]

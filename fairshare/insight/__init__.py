@@ -1,0 +1,11 @@
+"""Questions about a queue, answered from what AWS Batch says and from what we wrote down ourselves.
+
+Pure: everything is asked through `fairshare.submit.ports.JobBackend` and `fairshare.provision.ports.Provisioner`, time
+is an argument, and answers are data that `fairshare.cli` renders.
+
+- `jobs`: which jobs there are, in the order in which they will start
+- `shares`: what each share is due and what it holds
+- `queues`: the capacity and the weights of a queue, ours or not
+- `find`: the job behind a prefix, a name or an ARN
+- `wait`: until jobs have ended
+"""

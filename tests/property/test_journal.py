@@ -1,0 +1,126 @@
+"""The journal under damage: cut anywhere it tells the truth, changed anywhere it says so."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairshare.model import InvalidFileError, JobRef, JobRequest, NotFoundError
+from fairshare.submit.journal import Journal, RunRecord, jobs_by_id, read_run
+from fairshare.submit.requests import PlannedJob, RunIdentity
+from fairshare.submit.waves import plan_waves
+
+RUN = "lunar-otter-3f2a"
+Step = tuple[str, int]
+
+
+def write_run(runs: Path, count: int, steps: list[Step]) -> tuple[Path, list[tuple[int, dict[int, str]]]]:
+    """Write a journal; return its path and, after each write, the file's length and the states that are then true."""
+    jobs = [PlannedJob(i, 1, JobRequest(f"jöb-{i}", "q", "{}", f"token-{i}", "SHARE", i)) for i in range(count)]
+    states = dict.fromkeys(range(count), "waiting")
+    with Journal.create(runs, RUN) as journal:
+        journal.begin(RunIdentity(RUN, 1, "us-west-2", "111122223333"), plan_waves(count, None, 0, 1), jobs)
+        history = [(journal.path.stat().st_size, dict(states))]
+        for kind, index in steps:
+            match kind:
+                case "intend":
+                    journal.intend([index], 2)
+                    states[index] = "unknown" if states[index] == "waiting" else states[index]
+                case "sent":
+                    journal.sent(index, JobRef(f"id-{index}", f"arn/id-{index}", f"jöb-{index}"), 3)
+                    states[index] = "sent"
+                case "failed":
+                    journal.failed(index, "zurückgewiesen", 3)
+                    states[index] = "failed"
+            history.append((journal.path.stat().st_size, dict(states)))
+    return journal.path, history
+
+
+def states_of(run: RunRecord) -> dict[int, str]:
+    return {job.index: job.state for job in run.jobs}
+
+
+def steps_for(outcomes: list[str]) -> list[Step]:
+    return [step for index, outcome in enumerate(outcomes) for step in (("intend", index), (outcome, index))]
+
+
+def test_c25_cut_at_every_byte_it_tells_the_truth(tmp_path: Path) -> None:
+    path, history = write_run(tmp_path, 3, steps_for(["sent", "failed", "sent"]))
+    whole = path.read_bytes()
+    begun, _ = history[0]
+
+    for length in range(len(whole) + 1):
+        path.write_bytes(whole[:length])
+        if length < begun:
+            with pytest.raises(NotFoundError, match="nothing was sent"):
+                read_run(path)
+            continue
+        sound, states = max((at, true) for at, true in history if at <= length)
+        run = read_run(path)
+        assert states_of(run) == states
+        assert bool(run.warnings) == (length > sound)
+        assert set(jobs_by_id(tmp_path)) == {f"id-{index}" for index, state in states.items() if state == "sent"}
+
+
+def test_c25_cut_at_every_byte_it_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+    path, history = write_run(tmp_path, 2, steps_for(["sent", "failed"]))
+    whole = path.read_bytes()
+    begun, _ = history[0]
+
+    for length in range(begun, len(whole) + 1):
+        path.write_bytes(whole[:length])
+        _, states = max((at, true) for at, true in history if at <= length)
+        with Journal.open(path) as journal:
+            for index in states:
+                journal.sent(index, JobRef(f"new-{index}", f"arn/new-{index}", ""), 9)
+
+        run = read_run(path)
+        assert run.warnings == ()
+        assert [job.job_id for job in run.jobs] == ["new-0", "new-1"]
+
+
+@functools.cache
+def small_journal() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = write_run(Path(folder), 2, steps_for(["sent", "failed"]))
+        return path.read_bytes()
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_c25_any_changed_byte_is_noticed_and_its_line_named(data: st.DataObject) -> None:
+    whole = small_journal()
+    position = data.draw(st.integers(0, len(whole) - 1))
+    value = data.draw(st.integers(0, 255).filter(lambda value: value != whole[position]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{RUN}.jsonl")
+        path.write_bytes(whole[:position] + bytes([value]) + whole[position + 1 :])
+
+        if position == len(whole) - 1:
+            assert read_run(path).warnings, "without its newline the last line counts as torn"
+        else:
+            with pytest.raises(InvalidFileError) as caught:
+                read_run(path)
+            assert caught.value.problems[0].line == whole[:position].count(b"\n") + 1
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from(["intend", "sent", "failed"]), st.integers(0, 3)), max_size=12))
+def test_whatever_is_noted_is_read_back(steps: list[Step]) -> None:
+    settled: set[int] = set()
+    legal = []
+    for kind, index in steps:
+        if kind == "intend" or index not in settled:
+            legal.append((kind, index))
+        if kind != "intend":
+            settled.add(index)
+    with tempfile.TemporaryDirectory() as folder:
+        path, history = write_run(Path(folder), 4, legal)
+
+        assert states_of(read_run(path)) == history[-1][1]

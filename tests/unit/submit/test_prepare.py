@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairshare.config.jobs import JobSpec, Origin, SecretRef, WavesSpec
+from fairshare.config.project import Project
+from fairshare.model import CredentialsError, InfeasibleError, InvalidFileError, UsageError
+from fairshare.submit.dispatch import SubmitPlan
+from fairshare.submit.naming import SURVIVING
+from fairshare.submit.prepare import SubmitOptions, prepare
+from fairshare.submit.requests import RunIdentity
+from fairshare.submit.resolve import Overrides, QueueFacts
+from fairshare.submit.waves import Wave
+
+MakeJob = Callable[..., JobSpec]
+Plan = Callable[..., SubmitPlan]
+T0 = 1_764_500_000_000
+
+
+@pytest.fixture
+def plan(project: Project, payloads: Any, identity: RunIdentity) -> Plan:
+    def make(
+        *specs: JobSpec, project: Project | None = project, observed: tuple[QueueFacts, ...] = (), **options: Any
+    ) -> Any:
+        return prepare(
+            specs,
+            identity=options.pop("identity", identity),
+            payloads=payloads,
+            project=project,
+            observed_queues=observed,
+            options=SubmitOptions(**options),
+        )
+
+    return make
+
+
+def test_one_job_becomes_one_request(plan: Plan, make_job: MakeJob) -> None:
+    submit_plan = plan(make_job(priority=0, max_runtime=21_600, tags={"team": "ml"}))
+
+    (job,) = submit_plan.jobs
+    assert (job.index, job.wave) == (0, 1)
+    assert job.request.job_name.startswith("digits-")
+    assert job.request.job_queue == "search-ml-gpu"
+    assert (job.request.share_identifier, job.request.scheduling_priority) == ("HIGHPRI", 0)
+    assert job.request.attempt_duration_seconds == 21_600
+    assert job.request.tags == {"sdk": "yes", "team": "ml", "fairshare:run": "lunar-otter-3f2a"}
+    payload = json.loads(job.request.payload)
+    assert payload["TrainingJobName"] == job.request.job_name
+    assert payload["StoppingCondition"] == {"MaxRuntimeInSeconds": 21_600}
+    assert submit_plan.waves == (Wave(1, T0, 0, 1),)
+    assert submit_plan.warnings == ()
+
+
+def test_a_sweep_in_waves(plan: Plan, make_job: MakeJob) -> None:
+    job = make_job(sweep={"lr": [0.1, 0.01], "seed": {"range": [0, 3]}})
+
+    submit_plan = plan(job, make_job("last"), waves=WavesSpec(size=3, interval=90))
+
+    assert [planned.wave for planned in submit_plan.jobs] == [1, 1, 1, 2, 2, 2, 3]
+    assert [wave.starts_at for wave in submit_plan.waves] == [T0, T0 + 90_000, T0 + 180_000]
+    assert [planned.request.job_name[:-7] for planned in submit_plan.jobs][:2] == [
+        "digits-lr0-1-seed0",
+        "digits-lr0-1-seed1",
+    ]
+    hyperparameters = [json.loads(planned.request.payload)["HyperParameters"] for planned in submit_plan.jobs]
+    assert hyperparameters[4] == {"lr": "0.01", "seed": "1"}
+    assert len({planned.request.client_token for planned in submit_plan.jobs}) == 7
+    assert [len(submit_plan.jobs_of(wave)) for wave in submit_plan.waves] == [3, 3, 1]
+
+
+def test_a_start_in_the_future(plan: Plan, make_job: MakeJob) -> None:
+    assert plan(make_job(), start_at=T0 + 5_000).waves == (Wave(1, T0 + 5_000, 0, 1),)
+
+
+def test_equal_content_is_uploaded_once(plan: Plan, make_job: MakeJob) -> None:
+    submit_plan = plan(make_job(sweep={"seed": {"range": [0, 50]}}))
+
+    assert [upload.s3_uri for upload in submit_plan.uploads] == ["s3://bucket/fairshare/source/abc/train.py"]
+
+
+def test_a_payload_is_built_once_for_jobs_that_differ_in_scheduling_only(
+    plan: Plan, make_job: MakeJob, payloads: Any
+) -> None:
+    trainer = object()
+    jobs = [make_job(trainer=trainer, share=share, priority=n) for n, share in enumerate(["HIGHPRI", "LOWPRI"] * 5)]
+
+    submit_plan = plan(*jobs, make_job(trainer=object()), make_job(trainer=trainer, environment={"A": "1"}))
+
+    assert len(payloads.built) == 3
+    assert len({planned.request.job_name for planned in submit_plan.jobs}) == 12
+    assert [planned.request.scheduling_priority for planned in submit_plan.jobs][:10] == list(range(10))
+
+
+def test_two_runs_in_the_same_instant_share_no_name_and_no_token(plan: Plan, make_job: MakeJob) -> None:
+    runs = [RunIdentity(run_id, T0, "us-west-2", "1") for run_id in ("lunar-otter-3f2a", "lunar-otter-3f2b")]
+
+    (one,), (other,) = (plan(make_job(), identity=identity).jobs for identity in runs)
+
+    assert one.request.job_name != other.request.job_name
+    assert one.request.client_token != other.request.client_token
+    names = [json.loads(job.request.payload)["TrainingJobName"][:SURVIVING] for job in (one, other)]
+    assert names[0] != names[1]
+
+
+def test_the_same_run_is_the_same_requests(plan: Plan, make_job: MakeJob) -> None:
+    job = make_job(sweep={"lr": [0.1, 0.01]})
+
+    assert plan(job).jobs == plan(job).jobs
+
+
+def test_all_problems_are_told_at_once_and_nothing_is_built_of_a_broken_job(
+    plan: Plan, make_job: MakeJob, payloads: Any
+) -> None:
+    broken = make_job("bad", share="nope", priority=100, origin=Origin("jobs.yaml", 9, 1))
+    too_long = make_job("long", hyperparameters={"text": "x" * 11_000}, origin=Origin("jobs.yaml", 5, 1))
+    sweep = make_job("grid", sweep={"lr": []}, origin=Origin("jobs.yaml", 7, 1))
+
+    with pytest.raises(InvalidFileError) as caught:
+        plan(broken, too_long, sweep)
+
+    assert [(problem.line, problem.key) for problem in caught.value.problems] == [
+        (5, "payload"),
+        (7, "sweep"),
+        (9, "priority"),
+        (9, "share"),
+    ]
+    assert [job.name for job in payloads.built] == ["long"]
+
+
+@pytest.mark.parametrize("error", [UsageError("the note has a '", hint="leave it out"), InfeasibleError("no ray yet")])
+def test_what_the_payload_builder_refuses_is_a_problem_of_the_job(
+    plan: Plan, make_job: MakeJob, payloads: Any, error: Any
+) -> None:
+    payloads.error = error
+
+    with pytest.raises(InvalidFileError) as caught:
+        plan(make_job(), make_job("other", origin=Origin("jobs.yaml", 8, 5)))
+
+    assert [str(problem) for problem in caught.value.problems] == [
+        f'jobs.yaml:3:5: error: job "digits": {error.message}',
+        f'jobs.yaml:8:5: error: job "other": {error.message}',
+    ]
+    assert caught.value.problems[0].hint == (error.hint or "")
+
+
+def test_a_place_that_the_builder_names_is_not_named_twice(plan: Plan, make_job: MakeJob, payloads: Any) -> None:
+    payloads.error = UsageError("jobs.yaml:3: job digits: no image\njobs.yaml:3: job digits: no type")
+
+    with pytest.raises(InvalidFileError) as caught:
+        plan(make_job())
+
+    assert [problem.message for problem in caught.value.problems] == ['job "digits": no image', 'job "digits": no type']
+
+
+def test_errors_that_are_not_about_a_job_stop_at_once(plan: Plan, make_job: MakeJob, payloads: Any) -> None:
+    payloads.error = CredentialsError("no credentials")
+
+    with pytest.raises(CredentialsError):
+        plan(make_job())
+
+
+def test_warnings_do_not_stop(
+    plan: Plan, make_job: MakeJob, payloads: Any, project_with: Callable[..., Project]
+) -> None:
+    payloads.warnings = ("it may run 86400 s",)
+
+    submit_plan = plan(make_job(instance_count=9), make_job("b"), project=project_with(reservation=50))
+
+    assert [str(problem) for problem in submit_plan.warnings] == [
+        'jobs.yaml:3:5: warning: job "digits" and 1 more: it may run 86400 s',
+        'jobs.yaml:3:5: warning: job "digits": it needs 9 instances, and with compute_reservation 50 a lone share of '
+        "queue gpu may use 8 of 16: it starts only while 2 shares are active",
+    ]
+
+
+def test_c16_a_job_that_can_never_start_is_infeasible(plan: Plan, make_job: MakeJob) -> None:
+    with pytest.raises(InfeasibleError, match="it needs 17 instances at once and queue gpu has 16"):
+        plan(make_job(instance_count=17))
+
+
+def test_c17_flags_and_defaults_meet_the_queue(
+    plan: Plan, make_job: MakeJob, project_with: Callable[..., Project]
+) -> None:
+    project = project_with(defaults={"queue": "batch", "share": "LOWPRI", "priority": 10})
+    job = make_job(queue=None, share=None, priority=None, instance_type="ml.c5.2xlarge")
+
+    (planned,) = plan(job, project=project).jobs
+
+    assert planned.request.job_queue == "search-ml-batch"
+    assert (planned.request.share_identifier, planned.request.scheduling_priority) == (None, None)
+    with pytest.raises(InvalidFileError, match=r"queue batch is first-in-first-out and takes no share \(HIGHPRI\)"):
+        plan(job, project=project, overrides=Overrides(share="HIGHPRI"))
+
+
+def test_a_queue_of_others_needs_no_project(plan: Plan, make_job: MakeJob) -> None:
+    arn = "arn:aws:batch:us-west-2:111122223333:job-queue/theirs"
+    facts = QueueFacts(arn, "theirs", is_fair_share=True, capacity=4, weights={"TEAM*": "0.5"})
+
+    (planned,) = plan(make_job(queue=None, share="TEAM1"), project=None, observed=(facts,)).jobs
+
+    assert planned.request.job_queue == arn
+
+
+def test_an_unknown_share_is_sent_when_that_is_allowed(plan: Plan, make_job: MakeJob) -> None:
+    (planned,) = plan(make_job(share="NEW"), allow_unknown_share=True).jobs
+
+    assert planned.request.share_identifier == "NEW"
+
+
+def test_c20_a_time_limit_for_attempts(plan: Plan, make_job: MakeJob) -> None:
+    submit_plan = plan(make_job(max_runtime=7_200), attempt_timeout=3_600)
+
+    assert submit_plan.jobs[0].request.attempt_duration_seconds == 3_600
+    assert "Batch ends an attempt after 3600 s" in str(submit_plan.warnings[0])
+
+
+def test_c46_secrets_are_sent_and_not_shown(plan: Plan, make_job: MakeJob) -> None:
+    job = make_job(environment={"CONFIG": SecretRef(from_env="CONFIG"), "MODE": "fast"})
+
+    submit_plan = plan(job)
+
+    assert json.loads(submit_plan.jobs[0].request.payload)["Environment"]["CONFIG"] == "s3cret"
+    assert submit_plan.jobs[0].secrets == {"CONFIG": SecretRef(from_env="CONFIG")}
+    assert "s3cret" not in json.dumps(submit_plan.to_json())
+
+
+def test_no_jobs_at_all(plan: Plan) -> None:
+    with pytest.raises(UsageError, match="there are no jobs to submit"):
+        plan()
+
+
+def test_planning_writes_and_uploads_nothing(plan: Plan, make_job: MakeJob, payloads: Any, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+
+    plan(make_job())
+
+    assert payloads.uploaded == []
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_thousand_jobs_are_planned_quickly(plan: Plan, make_job: MakeJob) -> None:
+    """A guard against quadratic work: naming, merging of problems, waves."""
+    submit_plan = plan(make_job(sweep={"seed": {"range": [0, 2_000]}}), waves=WavesSpec(size=10, interval=1))
+
+    assert len(submit_plan.jobs) == 2_000
+    assert len(submit_plan.waves) == 200

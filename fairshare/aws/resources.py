@@ -1,0 +1,202 @@
+"""Service environments, scheduling policies and job queues: AWS's answers as models, models as AWS's requests.
+
+Pure translation; `fairshare.aws.provisioner` makes the calls. The three kinds of resource behave alike in the API, so
+what differs between them is a table: `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from fairshare.model import (
+    CapacityLimit,
+    FairsharePolicy,
+    JobQueue,
+    ResourceType,
+    SchedulingPolicy,
+    ServiceEnvironment,
+    ShareAttributes,
+    to_camel,
+    to_snake,
+)
+from fairshare.provision.compare import ObservedResource, weight_text
+from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue, DesiredResource
+
+SERVICE_TYPE: Final = "SAGEMAKER_TRAINING"
+"""Type of service environments, queues and jobs alike."""
+
+
+def environment_from(answer: Mapping[str, Any]) -> ServiceEnvironment:
+    """Read one entry of DescribeServiceEnvironments."""
+    detail = to_snake(answer)
+    return ServiceEnvironment(
+        name=detail["service_environment_name"],
+        arn=detail["service_environment_arn"],
+        capacity_limits=tuple(
+            CapacityLimit(limit["max_capacity"], limit["capacity_unit"]) for limit in detail["capacity_limits"]
+        ),
+        state=detail.get("state", "ENABLED"),
+        status=detail.get("status", "VALID"),
+        tags=detail.get("tags", {}),
+    )
+
+
+def policy_from(answer: Mapping[str, Any]) -> SchedulingPolicy:
+    """Read one entry of DescribeSchedulingPolicies. Fields that are missing hold their default."""
+    detail = to_snake(answer)
+    fairshare = detail.get("fairshare_policy")
+    return SchedulingPolicy(
+        name=detail["name"],
+        arn=detail["arn"],
+        fairshare_policy=None if fairshare is None else _fairshare_from(fairshare),
+        tags=detail.get("tags", {}),
+    )
+
+
+def queue_from(answer: Mapping[str, Any]) -> JobQueue:
+    """Read one entry of DescribeJobQueues. A queue for compute jobs has no service environments."""
+    detail = to_snake(answer)
+    order = sorted(detail.get("service_environment_order", []), key=lambda entry: int(entry["order"]))
+    return JobQueue(
+        name=detail["job_queue_name"],
+        arn=detail["job_queue_arn"],
+        priority=detail["priority"],
+        service_environments=tuple(entry["service_environment"] for entry in order),
+        scheduling_policy_arn=detail.get("scheduling_policy_arn"),
+        state=detail["state"],
+        status=detail.get("status", "VALID"),
+        status_reason=detail.get("status_reason"),
+        tags=detail.get("tags", {}),
+    )
+
+
+def _fairshare_from(fairshare: Mapping[str, Any]) -> FairsharePolicy:
+    return FairsharePolicy(
+        share_distribution=tuple(
+            ShareAttributes(share["share_identifier"], weight_text(share.get("weight_factor", 1)))
+            for share in fairshare.get("share_distribution", [])
+        ),
+        share_decay_seconds=fairshare.get("share_decay_seconds", 0),
+        compute_reservation=fairshare.get("compute_reservation", 0),
+    )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the API names a kind of resource.
+
+    The methods of the client are ``create_<type>``, ``update_<type>``, ``delete_<type>`` and ``describe_<plural>``.
+    """
+
+    resource_type: ResourceType
+    plural: str
+    lookup_field: str
+    """Field of the describe request that holds names (for policies: ARNs)."""
+    answer_field: str
+    """Field of the describe answer that holds the resources."""
+    reference_field: str
+    """Field of the update and delete requests that says which one."""
+    read: Callable[[Mapping[str, Any]], ObservedResource]
+
+
+KINDS: Final = {
+    kind.resource_type: kind
+    for kind in (
+        Kind(
+            ResourceType.SERVICE_ENVIRONMENT,
+            plural="service_environments",
+            lookup_field="serviceEnvironments",
+            answer_field="serviceEnvironments",
+            reference_field="serviceEnvironment",
+            read=environment_from,
+        ),
+        Kind(
+            ResourceType.SCHEDULING_POLICY,
+            plural="scheduling_policies",
+            lookup_field="arns",
+            answer_field="schedulingPolicies",
+            reference_field="arn",
+            read=policy_from,
+        ),
+        Kind(
+            ResourceType.JOB_QUEUE,
+            plural="job_queues",
+            lookup_field="jobQueues",
+            answer_field="jobQueues",
+            reference_field="jobQueue",
+            read=queue_from,
+        ),
+    )
+}
+
+ArnOf = Callable[[ResourceType, str], str]
+"""Gives the ARN of a resource by its name; AWS takes scheduling policies by ARN only."""
+
+
+def create_request(desired: DesiredResource, arn_of: ArnOf) -> dict[str, Any]:
+    """Return the request that creates a resource."""
+    identity: dict[str, Any]
+    match desired:
+        case DesiredEnvironment():
+            identity = {"serviceEnvironmentName": desired.name, "serviceEnvironmentType": SERVICE_TYPE}
+        case DesiredPolicy():
+            identity = {"name": desired.name}
+        case DesiredQueue():
+            identity = {"jobQueueName": desired.name, "jobQueueType": SERVICE_TYPE}
+    return identity | _settings(desired, arn_of) | {"tags": dict(desired.tags)}
+
+
+def update_request(desired: DesiredResource, fields: frozenset[str], arn_of: ArnOf) -> dict[str, Any]:
+    """Return the part of an update request that sets ``fields`` (names as in `fairshare.provision.compare`), or {}.
+
+    A policy is always sent whole: UpdateSchedulingPolicy replaces it. Tags are not part of an update.
+    """
+    changed = {field.split(".")[0] for field in fields}
+    settings = _settings(desired, arn_of)
+    return {name: settings[name] for name, sources in _SOURCES.items() if name in settings and changed & sources}
+
+
+_SOURCES: Final = {
+    "state": {"state"},
+    "capacityLimits": {"capacity_limits"},
+    "fairsharePolicy": {"weight_factor", "share_decay_seconds", "compute_reservation"},
+    "priority": {"priority"},
+    "serviceEnvironmentOrder": {"service_environment"},
+    "schedulingPolicyArn": {"scheduling_policy"},
+}
+"""Field of an update request -> the fields of a plan that it carries."""
+
+
+def _settings(desired: DesiredResource, arn_of: ArnOf) -> dict[str, Any]:
+    """Return what can be set at creation and changed later."""
+    match desired:
+        case DesiredEnvironment():
+            return {
+                "state": desired.state,
+                "capacityLimits": [to_camel(asdict(limit)) for limit in desired.capacity_limits],
+            }
+        case DesiredPolicy():
+            return {"fairsharePolicy": _fairshare_request(desired.fairshare_policy)}
+        case DesiredQueue():
+            environment = arn_of(ResourceType.SERVICE_ENVIRONMENT, desired.service_environment)
+            settings: dict[str, Any] = {
+                "state": desired.state,
+                "priority": desired.priority,
+                "serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": environment}],
+            }
+            if desired.scheduling_policy is not None:
+                settings["schedulingPolicyArn"] = arn_of(ResourceType.SCHEDULING_POLICY, desired.scheduling_policy)
+            return settings
+
+
+def _fairshare_request(policy: FairsharePolicy) -> dict[str, Any]:
+    return {
+        "shareDecaySeconds": policy.share_decay_seconds,
+        "computeReservation": policy.compute_reservation,
+        "shareDistribution": [
+            {"shareIdentifier": share.share_identifier, "weightFactor": float(share.weight_factor)}
+            for share in policy.share_distribution
+        ],
+    }

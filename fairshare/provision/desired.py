@@ -1,0 +1,122 @@
+"""What ``fairshare.yaml`` asks for, as AWS resources with their names and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from fairshare.model import OWNER_TAG, CapacityLimit, FairsharePolicy, ResourceType, ShareAttributes
+
+if TYPE_CHECKING:
+    from fairshare.config.project import FairshareConfig, Project
+
+
+@dataclass(frozen=True)
+class DesiredEnvironment:
+    """A service environment that should exist. ``instance_types`` is for people: AWS counts instances of any type."""
+
+    resource_type: ClassVar = ResourceType.SERVICE_ENVIRONMENT
+    name: str
+    key: str
+    capacity_limits: tuple[CapacityLimit, ...]
+    instance_types: tuple[str, ...] = ()
+    state: str = "ENABLED"
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DesiredPolicy:
+    """A fair-share scheduling policy that should exist. It belongs to the queue of the same name."""
+
+    resource_type: ClassVar = ResourceType.SCHEDULING_POLICY
+    name: str
+    key: str
+    fairshare_policy: FairsharePolicy
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DesiredQueue:
+    """A job queue of type SAGEMAKER_TRAINING that should exist."""
+
+    resource_type: ClassVar = ResourceType.JOB_QUEUE
+    name: str
+    key: str
+    priority: int
+    service_environment: str
+    """Name of the environment, not its ARN."""
+    scheduling_policy: str | None = None
+    """Name of the policy; None for a FIFO queue."""
+    state: str = "ENABLED"
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+DesiredResource = DesiredEnvironment | DesiredPolicy | DesiredQueue
+
+
+@dataclass(frozen=True)
+class Desired:
+    """Everything a stack should consist of, in the order of the file."""
+
+    stack: str
+    service_environments: tuple[DesiredEnvironment, ...] = ()
+    scheduling_policies: tuple[DesiredPolicy, ...] = ()
+    job_queues: tuple[DesiredQueue, ...] = ()
+
+    @property
+    def resources(self) -> tuple[DesiredResource, ...]:
+        """All resources in the order in which they have to be made: a queue names the other two kinds."""
+        return (*self.service_environments, *self.scheduling_policies, *self.job_queues)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all resources, for `fairshare.provision.ports.Provisioner.observe`."""
+        return frozenset(resource.name for resource in self.resources)
+
+
+def desired_state(project: Project) -> Desired:
+    """Return the resources of a project.
+
+    A resource is named ``<stack>-<key>``; the policy of a fair-share queue has the name of its queue. Every resource
+    carries the tags of the project and the ownership tag, which wins over a user's tag of that name.
+    """
+    tags = {**project.tags, OWNER_TAG: project.stack}
+    name = project.resource_name
+    return Desired(
+        stack=project.stack,
+        service_environments=tuple(
+            DesiredEnvironment(
+                name=name(key),
+                key=key,
+                capacity_limits=(CapacityLimit(config.capacity),),
+                instance_types=tuple(config.instance_types),
+                tags=tags,
+            )
+            for key, config in project.service_environments.items()
+        ),
+        scheduling_policies=tuple(
+            DesiredPolicy(name(key), key, _policy(config.fairshare), tags)
+            for key, config in project.queues.items()
+            if config.fairshare is not None
+        ),
+        job_queues=tuple(
+            DesiredQueue(
+                name=name(key),
+                key=key,
+                priority=config.priority,
+                service_environment=name(config.service_environment),
+                scheduling_policy=None if config.fairshare is None else name(key),
+                tags=tags,
+            )
+            for key, config in project.queues.items()
+        ),
+    )
+
+
+def _policy(config: FairshareConfig) -> FairsharePolicy:
+    return FairsharePolicy(
+        share_distribution=tuple(ShareAttributes(share, weight) for share, weight in config.shares.items()),
+        share_decay_seconds=config.share_decay_seconds,
+        compute_reservation=config.compute_reservation,
+    )

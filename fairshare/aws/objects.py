@@ -66,7 +66,7 @@ class S3Store:
             pass
         bucket, key = split_uri(upload.s3_uri)
         with translated(f"upload {upload.label} to {upload.s3_uri}", self._session.caller):
-            self._client.put_object(Bucket=bucket, Key=key, Body=upload.body)
+            self._client.put_object(Bucket=bucket, Key=key, Body=upload.body, **_encryption(upload))
         return True
 
     def _ensure_bucket(self, bucket: str) -> None:
@@ -114,3 +114,7 @@ def split_uri(uri: str) -> tuple[str, str]:
     if parts.scheme != "s3" or not parts.netloc or not key or key == uri:
         raise UsageError(f"{uri!r} is not the address of an S3 object", hint="Write it as s3://bucket/key.")
     return parts.netloc, key
+
+
+def _encryption(upload: Upload) -> dict[str, str]:
+    return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": upload.kms_key} if upload.kms_key is not None else {}

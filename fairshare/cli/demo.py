@@ -197,10 +197,18 @@ def _share_rows(private: AppContext, models: Sequence[TrainedModel]) -> list[dic
                 "target_percent": round(float(fraction * 100), 1),
                 "jobs": len(jobs),
                 "mean_wait_seconds": round(sum(waits) / len(waits) / 1000, 1) if waits else None,
+                "overtook": sum(_overtook(job, model.job) for job in jobs for model in models),
                 "instance_seconds": round(sum(runs) / 1000, 1),
             }
         )
     return rows
+
+
+def _overtook(job: JobSummary, other: JobSummary) -> bool:
+    """Whether a job was sent after another one and placed before it."""
+    if job.scheduled_at is None or other.scheduled_at is None:
+        return False
+    return job.created_at > other.created_at and job.scheduled_at < other.scheduled_at
 
 
 def _show(context: AppContext, models: Sequence[TrainedModel], shares: list[dict[str, Any]]) -> None:
@@ -232,7 +240,7 @@ def _models_text(models: Sequence[TrainedModel], width: int | None) -> str:
 
 
 def _shares_text(shares: Sequence[Mapping[str, Any]], width: int | None) -> str:
-    titles = ("WEIGHT", "DUE", "JOBS", "MEAN WAIT", "INSTANCE TIME")
+    titles = ("WEIGHT", "DUE", "JOBS", "INSTANCE TIME", "MEAN WAIT", "OVERTOOK")
     columns = [Column("SHARE"), *(Column(title, right=True) for title in titles)]
     rows = [
         [
@@ -240,8 +248,9 @@ def _shares_text(shares: Sequence[Mapping[str, Any]], width: int | None) -> str:
             f"{share['weight_factor']:g}",
             f"{share['target_percent']} %",
             str(share["jobs"]),
-            "-" if share["mean_wait_seconds"] is None else f"{share['mean_wait_seconds']} s",
             f"{share['instance_seconds']} s",
+            "-" if share["mean_wait_seconds"] is None else f"{share['mean_wait_seconds']} s",
+            f"{share['overtook']} earlier",
         ]
         for share in shares
     ]

@@ -102,13 +102,15 @@ def default_ready_file(context: AppContext) -> Path:
 
 def _serve(context: AppContext, *, launcher: LauncherName, port: int, folder: Path, ready: Path, speed: float) -> None:
     """Serve in this process; Ctrl-C and SIGTERM are the normal end."""
+    import threading
+
     from fairshare.local.server import LocalServer
 
     server = LocalServer(launcher=launcher.value, port=port, state_dir=folder, ready_file=ready, speed=speed)
     try:
-        with server as address:
-            context.out.talk(f"AWS on this machine: {address.endpoint_url} ({launcher} launcher). Ctrl-C ends it.")
-            server.wait()
+        address = server.start()
+        context.out.talk(f"AWS on this machine: {address.endpoint_url} ({launcher} launcher). Ctrl-C ends it.")
+        server.serve_forever(threading.Event())
     except KeyboardInterrupt:
         context.out.talk("stopped")
 

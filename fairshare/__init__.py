@@ -10,8 +10,9 @@ Six ideas hold the program together.
    object. Tags on the resources are the only state.
 4. **Write the intent first.** A job is journaled, with its frozen payload and client token, before it is sent, and
    settled after. Sending it again can neither lose it nor run it twice.
-5. **AWS on this machine, not a second backend.** Local running is the Batch, SageMaker, S3, Logs, IAM and STS API on a
-   loopback port, served by moto and our extension. The command line has one code path, boto3; only the endpoint differs.
+5. **AWS on this machine, not a second backend.** Local running is the Batch, SageMaker, S3, Logs, IAM and STS API on
+   a loopback port, served by moto and our extension. The command line has one code path, boto3; only the endpoint
+   differs.
 6. **AWS's words.** Python and JSON use AWS's names in snake_case; only the files a user writes have shorter ones.
 
 Packages, lowest first. Imports point downwards only, and import-linter holds that::

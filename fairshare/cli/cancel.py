@@ -73,7 +73,7 @@ def cancel(
         context.confirm(f"End {count(len(active), 'job')}?")
     errors = _terminate(context, active, reason)
     _show(context, active, errors, dry_run=False)
-    context.out.suggest("fairshare queue")
+    context.suggest("fairshare queue")
     if errors:
         raise typer.Exit(PartialError.exit_code if len(errors) < len(active) else FairshareError.exit_code)
 

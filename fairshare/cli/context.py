@@ -7,6 +7,7 @@ takes address and key from the ready file of ``fairshare local start`` and nothi
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -262,6 +263,15 @@ class AppContext:
         from fairshare.submit.journal import jobs_by_id
 
         return jobs_by_id(self.runs_dir)
+
+    def suggest(self, command: str) -> None:
+        """End a screen with the next useful command, with the flags that it needs to act on the same place."""
+        options = self.options
+        flags = ["--local"] if options.local else []
+        given = {"--profile": options.profile, "--region": options.region, "--endpoint-url": options.endpoint_url}
+        given["--file"] = None if options.file is None else str(options.file)
+        flags += [f"{flag} {shlex.quote(value)}" for flag, value in given.items() if value]
+        self.out.suggest(" ".join([command, *flags]))
 
     def confirm(self, question: str) -> None:
         """Ask on stderr and return when the answer is yes.

@@ -31,7 +31,7 @@ app = new_app()
 )
 def logs(
     context: AppContext,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Id, a unique prefix of one, name or ARN.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name, id, a unique prefix of one, or ARN.")],
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for the job to start and show lines until it has ended.")
     ] = False,
@@ -49,7 +49,7 @@ def logs(
         _follow(context, subject)
     else:
         _show(context, subject)
-    context.out.suggest(f"fairshare job {subject.detail.job_name}")
+    context.suggest(f"fairshare job {subject.detail.job_name}")
 
 
 class _Subject:

@@ -59,9 +59,9 @@ def queue(
         name="job_id",
     )
     if shown.rows:
-        context.out.suggest(f"fairshare job {shown.rows[0].job.job_name}")
+        context.suggest(f"fairshare job {shown.rows[0].job.job_name}")
     else:
-        context.out.suggest("fairshare submit" if all else "fairshare queue --all")
+        context.suggest("fairshare submit" if all else "fairshare queue --all")
 
 
 @command(app, examples=("fairshare shares", "fairshare shares -q gpu -o json"), exit_codes=(4, 6))
@@ -88,7 +88,7 @@ def shares(context: AppContext, queue: QueueFlag = None) -> None:
         rows="shares",
         name="share_identifier",
     )
-    context.out.suggest(f"fairshare queue -q {choice.key or view.queue.name}")
+    context.suggest(f"fairshare queue -q {choice.key or view.queue.name}")
 
 
 @command(
@@ -98,7 +98,7 @@ def shares(context: AppContext, queue: QueueFlag = None) -> None:
 )
 def job(
     context: AppContext,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Id, a unique prefix of one, name or ARN.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name, id, a unique prefix of one, or ARN.")],
     queue: QueueFlag = None,
 ) -> None:
     """Show one job: where it stands, its times, its attempts and the reason AWS gives."""
@@ -115,9 +115,9 @@ def job(
     now = context.clock.now()
     context.out.show("Job", job_detail_document(detail), text=lambda width: _job_text(detail, now))
     if detail.training_job_name is not None:
-        context.out.suggest(f"fairshare logs {detail.job_name}")
+        context.suggest(f"fairshare logs {detail.job_name}")
     else:
-        context.out.suggest("fairshare queue")
+        context.suggest("fairshare queue")
 
 
 def _queue_text(jobs: JobList, capacity: int | None, now: int, width: int | None) -> str:

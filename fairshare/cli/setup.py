@@ -36,7 +36,7 @@ def setup(
     observed = context.provisioner.observe(desired.names, desired.stack)
     plan = plan_setup(desired, observed, region=context.region, account_id=context.session.account_id)
     _carry_out(context, plan, dry_run=dry_run, yes=yes)
-    context.out.suggest("fairshare setup" if dry_run else "fairshare submit JOBS")
+    context.suggest("fairshare setup" if dry_run else "fairshare submit JOBS")
 
 
 @command(app, examples=("fairshare teardown --dry-run", "fairshare teardown --local --yes"), exit_codes=(5, 6, 7, 8))

@@ -305,7 +305,7 @@ def _finish(context: AppContext, result: RunResult, *, wait: bool) -> None:
         name="job_id",
     )
     context.out.talk(f"{result.summary()} (run {result.run_id})")
-    context.out.suggest("fairshare queue" if waited is None else "fairshare queue --all")
+    context.suggest("fairshare queue" if waited is None else "fairshare queue --all")
     if failure is not None:
         context.out.talk(f"error: {failure.message}")
         raise typer.Exit(failure.exit_code)

@@ -13,7 +13,7 @@ from fairshare.cli.render import count
 from fairshare.model import NotFoundError, UsageError
 
 JobTexts = Annotated[
-    list[str] | None, typer.Argument(metavar="JOB", help="Ids, unique prefixes of them, names or ARNs.")
+    list[str] | None, typer.Argument(metavar="JOB", help="Names, ids, unique prefixes of them, or ARNs.")
 ]
 RunFlag = Annotated[str | None, typer.Option("--run", metavar="RUN", help="All jobs of a run, by its id or prefix.")]
 

@@ -59,7 +59,7 @@ def wait(
     except KeyboardInterrupt as interrupt:
         raise interrupted(interrupt, "stopped waiting; the jobs go on", hint=f"`{again}` waits again") from None
     _show(context, result, wanted.names)
-    context.out.suggest(_next_command(result, wanted.names, again))
+    context.suggest(_next_command(result, wanted.names, again))
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 

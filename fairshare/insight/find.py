@@ -1,4 +1,4 @@
-"""The job a person means by a unique prefix of its id, its exact name, or its ARN."""
+"""The job a person means by its name or id, a unique prefix of either, or its ARN."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def find_jobs(backend: JobBackend, queue: str | None, wanted: Sequence[str]) -> 
     """Return the job that each text means, by text, in the order given.
 
     Jobs that are still going are looked at first, so a prefix need not be unique among all that ever ran; only when
-    none of them matches is the history read. An exact id wins over an exact name, a name over a prefix of an id.
+    none of them matches is the history read. An exact id wins over an exact name, a name over a prefix of an id, and
+    that over a prefix of a name: ``digits-lr0-1`` means ``digits-lr0-1-5cc349``, whose end `submit` made.
 
     Args:
         backend: AWS Batch.
@@ -58,7 +59,7 @@ def find_job(backend: JobBackend, queue: str | None, wanted: str) -> JobSummary:
 def _look_up(backend: JobBackend, queue: str | None, texts: Sequence[str]) -> dict[str, JobSummary]:
     if "" in texts:
         raise UsageError(
-            "a job was given as an empty text", hint="give an id, a unique prefix of one, a name or an ARN"
+            "a job was given as an empty text", hint="give a name, an id, a unique prefix of one, or an ARN"
         )
     if queue is None:
         raise UsageError(
@@ -83,6 +84,7 @@ def _match(text: str, jobs: Sequence[JobSummary]) -> JobSummary | None:
         [job for job in jobs if job.job_id == text],
         [job for job in jobs if job.job_name == text],
         [job for job in jobs if job.job_id.startswith(text)],
+        [job for job in jobs if job.job_name.startswith(text)],
     ):
         if len(matches) == 1:
             return matches[0]
@@ -97,7 +99,7 @@ def _ambiguous(text: str, matches: Sequence[JobSummary]) -> UsageError:
     if len(newest) > _SHOWN:
         lines.append(f"  and {len(newest) - _SHOWN} more")
     return UsageError(
-        "\n".join([f"{text!r} fits {len(matches)} jobs:", *lines]), hint="give more of the id, or the whole of it"
+        "\n".join([f"{text!r} fits {len(matches)} jobs:", *lines]), hint="give more of the name, or the id"
     )
 
 

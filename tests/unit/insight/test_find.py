@@ -56,7 +56,7 @@ def test_an_ambiguous_prefix_lists_the_matches_newest_first(backend):
         f"  {ID_B}  resnet  RUNNABLE",
         f"  {ID_A}  bert  RUNNABLE",
     ]
-    assert caught.value.hint == "give more of the id, or the whole of it"
+    assert caught.value.hint == "give more of the name, or the id"
 
 
 def test_a_long_list_of_matches_is_cut(batch, job):
@@ -96,3 +96,13 @@ def test_only_whole_ids_and_arns_are_ids_by_themselves():
     assert job_id_in(ID_A) == ID_A
     assert job_id_in(f"arn:aws:batch:r:1:service-job/{ID_A}") == ID_A
     assert job_id_in("3f2a") is None
+
+
+def test_a_unique_beginning_of_a_name_is_enough(backend):
+    assert find_job(backend, "q", "resn").job_id == ID_B
+
+
+def test_a_prefix_of_an_id_wins_over_a_prefix_of_a_name(backend, job):
+    backend.jobs["9d"] = job("9d", job_name="3f2a-model")
+
+    assert find_job(backend, "q", "3f2a").job_id == ID_A

@@ -1,0 +1,112 @@
+"""Operations on service environments: the capacity that queues share.
+
+Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_CreateServiceEnvironment.html and its neighbours. An
+environment is VALID at once and gone at once; AWS takes a moment for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairshare.local.errors import ClientException
+from fairshare.local.paging import page
+from fairshare.local.region import EnvironmentRecord, Region
+from fairshare.local.validation import (
+    NUM_INSTANCES,
+    SERVICE_TYPE,
+    check_capacity_limits,
+    check_name,
+    check_service_type,
+    check_state,
+    check_tags,
+)
+from fairshare.scheduler.engine import RemoveEnvironment
+
+
+def create_service_environment(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
+    """CreateServiceEnvironment."""
+    name, limits = request["serviceEnvironmentName"], request.get("capacityLimits") or []
+    check_name(name, "Service environment")
+    check_service_type("serviceEnvironmentType", request["serviceEnvironmentType"])
+    check_state(request.get("state", "ENABLED"))
+    check_capacity_limits(limits)
+    check_tags(request.get("tags") or {})
+    if name in region.environments:
+        raise ClientException("Object already exists")
+    environment = EnvironmentRecord(
+        name=name,
+        arn=region.arn(f"service-environment/{name}"),
+        capacity_limits=limits,
+        state=request.get("state", "ENABLED"),
+        tags=dict(request.get("tags") or {}),
+    )
+    region.environments[name] = environment
+    if counts_instances(environment.capacity_limits):
+        region.configure_environment(environment)
+    return _reference(environment)
+
+
+def describe_service_environments(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
+    """DescribeServiceEnvironments. Names that do not exist are absent from the answer."""
+    references = request.get("serviceEnvironments") or []
+    if references and request.get("maxResults") is not None:
+        raise ClientException("ServiceEnvironments and MaxResults cannot both be set")
+    if references:
+        named = (region.find_environment(reference) for reference in references)
+        return {"serviceEnvironments": [_describe(environment) for environment in named if environment is not None]}
+    environments, token = page(
+        lambda last: (region.environments[name] for name in sorted(region.environments) if last is None or name > last),
+        lambda environment: environment.name,
+        operation="DescribeServiceEnvironments",
+        max_results=request.get("maxResults"),
+        next_token=request.get("nextToken"),
+    )
+    return {"serviceEnvironments": [_describe(environment) for environment in environments], "nextToken": token}
+
+
+def update_service_environment(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
+    """UpdateServiceEnvironment: state and limits. A lower limit never ends what runs."""
+    environment = region.get_environment(request["serviceEnvironment"])
+    limits = request.get("capacityLimits")
+    check_state(request.get("state", environment.state))
+    if limits is not None:
+        check_capacity_limits(limits)
+        if counts_instances(limits) != counts_instances(environment.capacity_limits):
+            raise ClientException("capacityLimits: instances and instance types cannot be exchanged (make a new one)")
+        environment.capacity_limits = limits
+    environment.state = request.get("state", environment.state)
+    if counts_instances(environment.capacity_limits):
+        region.configure_environment(environment)
+    return _reference(environment)
+
+
+def delete_service_environment(region: Region, request: Mapping[str, Any]) -> None:
+    """DeleteServiceEnvironment: it must serve no queue and be DISABLED."""
+    environment = region.get_environment(request["serviceEnvironment"])
+    if any(queue.environment is environment for queue in region.queues.values()):
+        raise ClientException("Cannot delete, found existing JobQueue relationship")
+    if environment.state != "DISABLED":
+        raise ClientException(f"serviceEnvironment: {environment.name} is {environment.state} (disable it first)")
+    del region.environments[environment.name]
+    if counts_instances(environment.capacity_limits):
+        region.engine.reconfigure(RemoveEnvironment(environment.name), region.now)
+
+
+def counts_instances(limits: list[Mapping[str, Any]]) -> bool:
+    """Whether capacity counts instances whatever their type: what a FIFO or fair-share queue needs."""
+    return bool(limits[0]["capacityUnit"] == NUM_INSTANCES)
+
+
+def _reference(environment: EnvironmentRecord) -> dict[str, Any]:
+    return {"serviceEnvironmentName": environment.name, "serviceEnvironmentArn": environment.arn}
+
+
+def _describe(environment: EnvironmentRecord) -> dict[str, Any]:
+    return _reference(environment) | {
+        "serviceEnvironmentType": SERVICE_TYPE,
+        "state": environment.state,
+        "status": "VALID",
+        "capacityLimits": environment.capacity_limits,
+        "tags": environment.tags,
+    }

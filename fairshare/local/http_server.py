@@ -1,0 +1,138 @@
+"""The HTTP side of the server: a loopback port whose threads all end when it stops.
+
+Imports werkzeug and moto at the top: loaded by `fairshare.local.server` only.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import ThreadedWSGIServer
+
+from fairshare.local.call_log import CallLog
+from fairshare.local.guard import Application, Environ, StartResponse, error_answer
+from fairshare.model import UsageError
+
+HOST: Final = "127.0.0.1"
+CALLS_PATH: Final = "/moto-api/fairshare/calls"
+"""Answers GET with ``{"calls": [...]}``, oldest first; guarded like everything else."""
+
+_POLL_SECONDS: Final = 0.05
+_IDLE_SECONDS: Final = 60
+
+_logger = logging.getLogger(__name__)
+
+
+class HttpServer:
+    """Listens on 127.0.0.1 from the start; answers while it is `serving`.
+
+    Args:
+        port: 0 = any free one.
+
+    Raises:
+        UsageError: the port is in use.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((HOST, port))
+            self._socket.listen(128)
+        except OSError as error:
+            self._socket.close()
+            raise UsageError(
+                f"Cannot listen on port {port} of {HOST}: {error.strerror}",
+                hint="Choose another with `--port`; 0 takes any free one.",
+            ) from None
+        self.port: int = self._socket.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://{HOST}:{self.port}"
+
+    @contextmanager
+    def serving(self, app: Application) -> Iterator[None]:
+        """Answer requests, each in a thread; at the end finish what is under way, then end connections and threads."""
+        server = _WsgiServer(HOST, self.port, app, _RequestHandler, fd=self._socket.fileno())
+        thread = threading.Thread(
+            target=server.serve_forever, args=(_POLL_SECONDS,), name="fairshare-local-http", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.end_connections()
+            thread.join()
+
+    def close(self) -> None:
+        """Free the port."""
+        self._socket.close()
+
+
+def local_application(call_log: CallLog) -> Application:
+    """Return all of moto's services, and the call log. What goes wrong inside is logged and answered with 500."""
+    moto_application = DomainDispatcherApplication(create_backend_app)
+
+    def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == CALLS_PATH:
+            body = json.dumps({"calls": [call.to_json() for call in call_log.calls()]}).encode()
+            start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+            return [body]
+        try:
+            answered: Iterable[bytes] = moto_application(environ, start_response)
+        except Exception as error:
+            _logger.exception("the local AWS failed at %s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+            text = f"The local AWS failed: {type(error).__name__}: {error}. This is a fault of it, not of the request."
+            return error_answer("500 Internal Server Error", "InternalFailure", text, environ, start_response)
+        return answered
+
+    return answer
+
+
+class _RequestHandler(MotoRequestHandler):  # type: ignore[misc]
+    """moto's handler, without werkzeug's line on stderr for every request."""
+
+    timeout = _IDLE_SECONDS
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        _logger.debug(message, *args)
+
+
+class _WsgiServer(ThreadedWSGIServer):
+    """Waits for its threads when it closes, and can end connections that nobody uses."""
+
+    daemon_threads = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._connections: set[socket.socket] = set()
+        super().__init__(*args, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def end_connections(self) -> None:
+        """Let threads that wait for a request see its end. Answers under way are still sent."""
+        for connection in list(self._connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RD)
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        _logger.warning(message, *args)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        _logger.exception("a connection to the local AWS failed")

@@ -1,0 +1,156 @@
+"""Operations on job queues of type SAGEMAKER_TRAINING.
+
+Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_CreateJobQueue.html and its neighbours. A queue is
+VALID at once; its deletion lasts until its jobs have ended. ``jobStateTimeLimitActions`` are kept and described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairshare.local.environments import counts_instances
+from fairshare.local.errors import ClientException
+from fairshare.local.paging import page
+from fairshare.local.region import EnvironmentRecord, QueueRecord, Region
+from fairshare.local.validation import (
+    SERVICE_TYPE,
+    check_name,
+    check_queue_priority,
+    check_state,
+    check_tags,
+    check_time_limits,
+)
+from fairshare.scheduler.engine import RemoveQueue
+
+
+def create_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
+    """CreateJobQueue."""
+    name, policy_arn = request["jobQueueName"], request.get("schedulingPolicyArn")
+    check_name(name, "Job Queue")
+    check_state(request.get("state", "ENABLED"))
+    check_queue_priority(request["priority"])
+    check_time_limits(request.get("jobStateTimeLimitActions") or [])
+    check_tags(request.get("tags") or {})
+    environment = _environment_of_new_queue(region, request)
+    policy = None if policy_arn is None else region.get_policy(policy_arn)
+    if name in region.queues:
+        raise ClientException("Object already exists")
+    queue = QueueRecord(
+        name=name,
+        arn=region.arn(f"job-queue/{name}"),
+        priority=request["priority"],
+        environment=environment,
+        policy=policy,
+        state=request.get("state", "ENABLED"),
+        time_limits=request.get("jobStateTimeLimitActions") or [],
+        tags=dict(request.get("tags") or {}),
+    )
+    region.queues[name] = queue
+    region.configure_queue(queue)
+    return _reference(queue)
+
+
+def describe_job_queues(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
+    """DescribeJobQueues. Names that do not exist are absent from the answer."""
+    references = request.get("jobQueues") or []
+    if references and request.get("maxResults") is not None:
+        raise ClientException("JobQueues and MaxResults cannot both be set")
+    if references:
+        named = (region.find_queue(reference) for reference in references)
+        return {"jobQueues": [_describe(queue) for queue in named if queue is not None]}
+    queues, token = page(
+        lambda last: (region.queues[name] for name in sorted(region.queues) if last is None or name > last),
+        lambda queue: queue.name,
+        operation="DescribeJobQueues",
+        max_results=request.get("maxResults"),
+        next_token=request.get("nextToken"),
+    )
+    return {"jobQueues": [_describe(queue) for queue in queues], "nextToken": token}
+
+
+def update_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
+    """UpdateJobQueue: a policy can be replaced, never added or removed (case C05)."""
+    queue = region.get_queue(request["jobQueue"])
+    if queue.is_being_deleted:
+        raise ClientException("Cannot update, resource is being modified")
+    state, priority = request.get("state", queue.state), request.get("priority", queue.priority)
+    policy_arn, order = request.get("schedulingPolicyArn"), request.get("serviceEnvironmentOrder")
+    time_limits = request.get("jobStateTimeLimitActions", queue.time_limits)
+    check_state(state)
+    check_queue_priority(priority)
+    check_time_limits(time_limits)
+    if policy_arn is not None and queue.policy is None:
+        raise ClientException("schedulingPolicyArn: a first-in-first-out queue cannot get a policy (make a new queue)")
+    policy = queue.policy if policy_arn is None else region.get_policy(policy_arn)
+    environment = queue.environment if order is None else _ordered_environment(region, order)
+    if environment is not queue.environment:
+        _leave_environment(region, queue)
+    queue.state, queue.priority, queue.time_limits = state, priority, time_limits
+    queue.policy, queue.environment = policy, environment
+    region.configure_queue(queue)
+    return _reference(queue)
+
+
+def delete_job_queue(region: Region, request: Mapping[str, Any]) -> None:
+    """DeleteJobQueue: it must be DISABLED; its jobs are ended."""
+    queue = region.get_queue(request["jobQueue"])
+    if queue.is_being_deleted:
+        raise ClientException("Cannot delete, resource is being modified")
+    if queue.state != "DISABLED":
+        raise ClientException(f"jobQueue: {queue.name} is {queue.state} (disable it first)")
+    queue.is_being_deleted = True
+    region.engine.reconfigure(RemoveQueue(queue.name), region.now)
+
+
+def _environment_of_new_queue(region: Region, request: Mapping[str, Any]) -> EnvironmentRecord:
+    """Return the environment of a queue that is being created, with AWS's texts for what does not fit together."""
+    order, queue_type = request.get("serviceEnvironmentOrder") or [], request.get("jobQueueType")
+    if not order and queue_type == SERVICE_TYPE:
+        raise ClientException(f"Job queues of type {SERVICE_TYPE} must have serviceEnvironmentOrder.")
+    if queue_type not in (SERVICE_TYPE, None) or request.get("computeEnvironmentOrder") or not order:
+        raise ClientException(
+            "CreateJobQueue requires either setting computeEnvironmentOrder or setting serviceEnvironmentOrder along "
+            f"with a supported jobQueueType. Supported here: {SERVICE_TYPE} with serviceEnvironmentOrder."
+        )
+    return _ordered_environment(region, order)
+
+
+def _ordered_environment(region: Region, order: list[Mapping[str, Any]]) -> EnvironmentRecord:
+    if len(order) != 1:
+        raise ClientException("Job queue can only have 1 service environment.")
+    environment = region.find_environment(order[0]["serviceEnvironment"])
+    if environment is None:
+        raise ClientException("Service environments must be created and valid before attaching them to a job queue.")
+    if not counts_instances(environment.capacity_limits):
+        raise ClientException(
+            f"serviceEnvironmentOrder: {environment.name} counts instance types (FIFO and fair-share queues need "
+            "NUM_INSTANCES)"
+        )
+    return environment
+
+
+def _leave_environment(region: Region, queue: QueueRecord) -> None:
+    """Take a queue off its environment. The engine cannot move jobs, so none may be left in it."""
+    if not region.is_empty(queue):
+        raise ClientException(f"serviceEnvironmentOrder: {queue.name} still has jobs (wait until they have ended)")
+    region.engine.reconfigure(RemoveQueue(queue.name), region.now)
+
+
+def _reference(queue: QueueRecord) -> dict[str, Any]:
+    return {"jobQueueName": queue.name, "jobQueueArn": queue.arn}
+
+
+def _describe(queue: QueueRecord) -> dict[str, Any]:
+    return _reference(queue) | {
+        "state": queue.state,
+        "status": "DELETING" if queue.is_being_deleted else "VALID",
+        "statusReason": None if queue.is_being_deleted else "JobQueue Healthy",
+        "priority": queue.priority,
+        "computeEnvironmentOrder": [],
+        "serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": queue.environment.arn}],
+        "jobQueueType": SERVICE_TYPE,
+        "schedulingPolicyArn": None if queue.policy is None else queue.policy.arn,
+        "jobStateTimeLimitActions": queue.time_limits,
+        "tags": queue.tags,
+    }

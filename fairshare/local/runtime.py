@@ -1,0 +1,103 @@
+"""The whole local AWS at run time: its regions, one launcher, one clock, one lock.
+
+Time passes when somebody looks: `Runtime.pump` takes what the launcher reported and moves every region to the present.
+Every API call pumps before and after; a server has one thread more (`fairshare.local.driver`) that pumps when the next
+event is due. So the same code serves a virtual clock, where nothing happens between calls, and the machine's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from fairshare.local.execution import Execution, Publish
+from fairshare.local.launcher import Launcher
+from fairshare.local.region import NewId, Region
+from fairshare.scheduler.clock import Clock
+
+
+@dataclass(frozen=True)
+class _Open:
+    region: Region
+    execution: Execution
+
+
+class Runtime:
+    """Everything that moves.
+
+    Args:
+        launcher: runs attempts of all regions; whoever made it closes it.
+        clock: the present.
+        publish: makes a training job known to SageMaker's API.
+        lock: an RLock that is held by everything that reads or changes state.
+        new_id: for jobs and training jobs.
+        on_change: called after an API call may have changed when the next event is due; must not block.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        clock: Clock,
+        publish: Publish,
+        *,
+        lock: AbstractContextManager[Any],
+        new_id: NewId = uuid4,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._lock = lock
+        self._launcher = launcher
+        self._clock = clock
+        self._publish = publish
+        self._new_id = new_id
+        self._on_change = on_change
+        self._open: dict[tuple[str, str], _Open] = {}
+        self._is_closed = False
+
+    def open_region(self, account_id: str, name: str) -> None:
+        """Begin with an empty account and region; what was there is stopped and forgotten (moto's reset)."""
+        with self._lock:
+            if (before := self._open.pop((account_id, name), None)) is not None:
+                before.execution.abandon()
+            region = Region(account_id, name, self._new_id)
+            self._open[account_id, name] = _Open(
+                region, Execution(region, self._launcher, self._collect, self._publish)
+            )
+
+    @contextmanager
+    def operation(self, account_id: str, name: str) -> Iterator[Region]:
+        """Hold the lock for one API operation on a region that is up to date before, and after."""
+        with self._lock:
+            self.pump()
+            yield self._open[account_id, name].region
+            self.pump()
+        self._on_change()
+
+    def pump(self) -> None:
+        """Do everything that is due at the present instant."""
+        with self._lock:
+            if self._is_closed:
+                return
+            now = self._clock.now()
+            self._collect(now)
+            for entry in list(self._open.values()):
+                entry.execution.advance(now)
+
+    def next_event_at(self) -> int | None:
+        """Return the instant, in milliseconds, at which something will happen by itself; None = nothing will."""
+        with self._lock:
+            instants = [entry.region.engine.next_event_at() for entry in self._open.values()]
+            return min((at for at in instants if at is not None), default=None)
+
+    def close(self) -> None:
+        """Stand still for ever: no attempt is started any more. The launcher may be closed after this."""
+        with self._lock:
+            self._is_closed = True
+
+    def _collect(self, now: int) -> None:
+        for report in self._launcher.poll(now):
+            for entry in self._open.values():
+                if report.job_id in entry.region.jobs:
+                    entry.execution.receive(report)

@@ -60,15 +60,10 @@ def prepare_run(
     """
     from fairshare.submit.naming import check_run_id, new_run_id
     from fairshare.submit.prepare import prepare
-    from fairshare.submit.rate import DEFAULT_RATE
     from fairshare.submit.requests import RunIdentity
-    from fairshare.trainer.payload import TrainerPayloads
 
     session = context.session
-    if rate is None:
-        rate = 0 if session.is_loopback else DEFAULT_RATE
-    if rate == 0 and not session.is_loopback:
-        raise UsageError("--rate 0 would flood AWS: it is for this machine only", hint="leave --rate out for 4.9/s")
+    rate = _checked_rate(context, rate)
     if run_id is not None:
         check_run_id(run_id)
     identity = RunIdentity(
@@ -77,7 +72,36 @@ def prepare_run(
         region=session.region,
         account_id=session.account_id,
     )
-    payloads = TrainerPayloads(
+    payloads = _payloads(context)
+    plan = prepare(
+        [_with_local_defaults(context, spec) for spec in specs] if session.is_loopback else specs,
+        identity=identity,
+        payloads=payloads,
+        project=context.project,
+        observed_queues=_foreign_queues(context, specs, options),
+        options=options,
+    )
+    return PreparedRun(plan, payloads, rate)
+
+
+def _checked_rate(context: AppContext, rate: float | None) -> float:
+    from fairshare.submit.rate import DEFAULT_RATE
+
+    is_loopback = context.session.is_loopback
+    if rate is None:
+        return 0 if is_loopback else DEFAULT_RATE
+    if rate < 0:
+        raise UsageError(f"--rate {rate:g} is less than 0", hint="leave --rate out for 4.9 calls a second")
+    if rate == 0 and not is_loopback:
+        raise UsageError("--rate 0 would flood AWS: it is for this machine only", hint="leave --rate out for 4.9/s")
+    return rate
+
+
+def _payloads(context: AppContext) -> Payloads:
+    from fairshare.trainer.payload import TrainerPayloads
+
+    session = context.session
+    return TrainerPayloads(
         region=session.region,
         account_id=session.account_id,
         bucket=bucket_of(context),
@@ -86,17 +110,6 @@ def prepare_run(
         clock=context.clock,
         environ=context.environ,
     )
-    if session.is_loopback:
-        specs = [_with_local_defaults(context, spec) for spec in specs]
-    plan = prepare(
-        specs,
-        identity=identity,
-        payloads=payloads,
-        project=context.project,
-        observed_queues=_foreign_queues(context, specs, options),
-        options=options,
-    )
-    return PreparedRun(plan, payloads, rate)
 
 
 def send_run(context: AppContext, run: PreparedRun, on_event: Callable[[Event], None]) -> RunResult:

@@ -103,7 +103,7 @@ def submit(
 
     Everything that can be known is checked before the first write, and every problem of every job is told at once.
     """
-    from fairshare.cli.submission import prepare_run, send_run
+    from fairshare.cli.submission import prepare_run
     from fairshare.submit.prepare import SubmitOptions
     from fairshare.submit.resolve import Overrides
 
@@ -122,13 +122,7 @@ def submit(
     if dry_run:
         _show_plan(context, run)
         return
-    if context.out.is_for_people:
-        context.out.talk(_plan_text(run.plan, run.rate, context.place))
-    from fairshare.cli.progress import SubmitProgress
-
-    with SubmitProgress(run.plan, context.out) as progress:
-        result = send_run(context, run, progress.on_event)
-    _finish(context, result, wait=wait)
+    _finish(context, _send(context, run), wait=wait)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -285,6 +279,16 @@ def _plan_text(plan: SubmitPlan, rate: float, place: str) -> str:
             f"Run {plan.identity.run_id}",
         ]
     )
+
+
+def _send(context: AppContext, run: PreparedRun) -> RunResult:
+    from fairshare.cli.progress import SubmitProgress
+    from fairshare.cli.submission import send_run
+
+    if context.out.is_for_people:
+        context.out.talk(_plan_text(run.plan, run.rate, context.place))
+    with SubmitProgress(run.plan, context.out) as progress:
+        return send_run(context, run, progress.on_event)
 
 
 def _finish(context: AppContext, result: RunResult, *, wait: bool) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -262,3 +266,35 @@ def test_a_user_s_own_model_trainers_are_sent_as_they_are(project: Path, local: 
     assert code == 0, sent
     assert [job["job_name"].rsplit("-", 1)[0] for job in sent["jobs"]] == ["mine-0", "mine-1"]
     assert {job["outcome"] for job in sent["jobs"]} == {"SUCCEEDED"}
+
+
+def test_a_terminal_is_shown_a_progress_bar_and_stdout_stays_one_document(
+    local: Fairshare, server: LocalServer
+) -> None:
+    local("setup", "--yes")
+    ours, theirs = os.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "fairshare",
+        "submit",
+        "--run-id",
+        "seen",
+        "--interval",
+        "0",
+        "--local",
+        "-o",
+        "json",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    shown = bytearray()
+    with contextlib.suppress(OSError):  # Linux says EIO when the other end is closed
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, shown.decode()
+    assert "Wave 2 of 2" in shown.decode()
+    assert "4 sent, 0 failed" in shown.decode()
+    assert json.loads(out)["run_id"] == "seen"

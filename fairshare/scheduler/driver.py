@@ -53,11 +53,16 @@ def run(
     clock: Clock,
     on_transition: Callable[[Transition], None] = lambda transition: None,
 ) -> list[Transition]:
-    """Drive the engine until nothing more will happen by itself; sleep on ``clock`` between instants."""
+    """Drive the engine until nothing more will happen by itself; sleep on ``clock`` between instants.
+
+    Returns early when the clock ends a sleep early: someone wants the loop to stop.
+    """
     log: list[Transition] = []
     while (at := engine.next_event_at()) is not None:
         clock.sleep_until(at)
-        for transition in settle(engine, executor, clock.now()):
+        if (now := clock.now()) < at:
+            break
+        for transition in settle(engine, executor, now):
             on_transition(transition)
             log.append(transition)
     return log

@@ -8,10 +8,11 @@ scheduling pass over the environments they touched.
 The model, where AWS publishes no exact rule, is section 11.2 of the project's AWS notes:
 
 * a queue without a policy is first-in-first-out by creation;
-* a fair-share queue takes the head of the share with the lowest ``usage * effective weight``; ties go to the lower
-  weight, then to the older head, then to the earlier submission;
+* a fair-share queue takes the head of the share with the lowest ``usage * effective weight``; ties go to the share
+  served longest ago, then to the lower weight, then to the older head, then to the earlier submission;
 * inside a share: higher priority first, then older. Priority never moves a job across shares;
 * strict head of line: a head that does not fit holds up its queue. Fair-share never stops a running job;
+* a pass is made when something happens (a job arrives, ends or moves, a limit changes), not as time goes by;
 * queues on one environment are visited by priority, descending, then by name;
 * a ``compute_reservation`` leaves ``floor(max * (1 - (cr/100)^n))`` instances usable with n active shares.
 
@@ -45,6 +46,7 @@ LEGAL_TRANSITIONS: Final[dict[JobStatus, frozenset[JobStatus]]] = {
 """Every step a job may take. PENDING is missing: a service job cannot express what leads to it."""
 
 _EXECUTION: Final = (JobStatus.SCHEDULED, JobStatus.STARTING, JobStatus.RUNNING)
+_REPORTABLE: Final = frozenset({JobStatus.STARTING, JobStatus.RUNNING, JobStatus.SUCCEEDED, JobStatus.FAILED})
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,8 @@ class Engine:
     """AWS Batch service queues in virtual time.
 
     Instants must not go backwards: an ``at`` before the last `advance` counts as that instant. Unknown job ids raise
-    KeyError, unknown queues and environments too; the API in front checks names first.
+    KeyError, unknown queues and environments too; the API in front checks names first. A change is judged when its
+    instant comes, so `advance` raises what is wrong with it. Such a change does nothing, and the engine can go on.
     """
 
     def __init__(self, options: EngineOptions | None = None) -> None:
@@ -193,12 +196,19 @@ class Engine:
     # -- commands ------------------------------------------------------------------------------------------------
 
     def submit(self, submission: JobSubmission, at: int) -> str:
-        """Accept a job at ``at`` ms; it is SUBMITTED until the engine advances past that instant. Returns its id."""
+        """Accept a job at ``at`` ms; it is SUBMITTED until the engine has advanced to that instant. Returns its id.
+
+        Raises:
+            KeyError: no such queue.
+            ValueError: the id is taken, the demand is below 1, or the queue is being deleted.
+        """
         if submission.job_id in self._jobs:
             raise ValueError(f"job {submission.job_id} exists")
         if submission.demand < 1:
             raise ValueError(f"a job needs at least 1 instance, not {submission.demand}")
         queue = self._queues[submission.queue]
+        if queue.is_closing:
+            raise ValueError(f"queue {queue.name} is being deleted")
         at = max(at, self._now)
         self._jobs[submission.job_id] = EngineJob(
             id=submission.job_id,
@@ -218,7 +228,7 @@ class Engine:
         self._schedule(at, _Kind.COMMAND, _Terminate(job_id, reason))
 
     def update(self, job_id: str, scheduling_priority: int, at: int) -> None:
-        """Change the priority of a job."""
+        """Change the priority of a job; one that has ended is left as it is. A FIFO queue knows no priority."""
         self._jobs[job_id]
         self._schedule(at, _Kind.COMMAND, _Update(job_id, scheduling_priority))
 
@@ -226,8 +236,14 @@ class Engine:
         """Say what execution did: STARTING, RUNNING, SUCCEEDED or FAILED; ``at`` may lie in the future.
 
         A report of another attempt than the present one, or about a job that has ended, is ignored.
+
+        Raises:
+            KeyError: no such job.
+            ValueError: any other status, which execution cannot bring about.
         """
         self._jobs[job_id]
+        if status not in _REPORTABLE:
+            raise ValueError(f"execution cannot report {status}")
         self._schedule(at, _Kind.REPORT, _Report(job_id, attempt, status, reason))
 
     def reconfigure(self, change: Change, at: int) -> None:
@@ -245,13 +261,19 @@ class Engine:
 
         Callers that start attempts must advance one instant at a time, so that reports of what was started take part
         in time: `fairshare.scheduler.driver.settle` does.
+
+        Raises:
+            KeyError, ValueError: a change that is due cannot be made. Call again for what else is due; transitions
+                up to then are returned by that call.
         """
         while self._events and self._events[0][0] <= now:
             instant = self._events[0][0]
             self._now = max(self._now, instant)
-            while self._events and self._events[0][0] == instant:
-                self._apply(heappop(self._events)[3])
-            self._run_passes()
+            try:
+                while self._events and self._events[0][0] == instant:
+                    self._apply(heappop(self._events)[3])
+            finally:
+                self._run_passes()
         self._now = max(self._now, now)
         transitions, self._transitions = self._transitions, []
         return transitions
@@ -314,7 +336,7 @@ class Engine:
 
     def _on_evaluate(self, job: EngineJob) -> None:
         if job.status is not JobStatus.SUBMITTED:
-            return  # terminated at the very instant it was submitted
+            return  # terminated before its instant came
         self._move(job, JobStatus.RUNNABLE)
         self._queues[job.queue].add(job, self._now)
         self._touch(job)
@@ -331,6 +353,8 @@ class Engine:
         self._end(job, JobStatus.FAILED, reason)
 
     def _on_update(self, job: EngineJob, scheduling_priority: int) -> None:
+        if job.status.is_terminal or job.scheduling_priority == scheduling_priority:
+            return
         job.scheduling_priority = scheduling_priority
         if job.status is JobStatus.RUNNABLE:
             self._queues[job.queue].reorder(job, self._now)
@@ -366,8 +390,7 @@ class Engine:
         job.stopped_at = self._now
         self._move(job, status, reason)
         self._touched.add(queue.environment)
-        if queue.is_closing:
-            self._drop_if_closed(queue)
+        self._drop_if_closed(queue)
 
     def _move(self, job: EngineJob, status: JobStatus, reason: str | None = None) -> None:
         if status not in LEGAL_TRANSITIONS[job.status]:
@@ -399,11 +422,16 @@ class Engine:
         environment = self._environments[change.environment]
         queue = self._queues.get(change.name)
         if queue is None:
-            queue = self._queues[change.name] = Queue(change.name, change.environment, self.options.history_weight)
+            queue = Queue(change.name, change.environment, self.options.history_weight)
+        elif queue.is_closing:
+            raise ValueError(f"queue {change.name} is being deleted")
         elif queue.environment != change.environment:
             raise ValueError(f"queue {change.name} cannot move to another environment while the engine runs")
-        queue.priority = change.priority
+        elif queue.is_fair_share != (change.policy is not None):
+            raise ValueError(f"queue {change.name} keeps its kind: a policy can be replaced, never added or removed")
         queue.set_policy(change.policy, self._now)
+        queue.priority = change.priority
+        self._queues[change.name] = queue
         environment.attach(queue)
         self._touched.add(change.environment)
 
@@ -411,16 +439,16 @@ class Engine:
         queue = self._queues.get(name)
         if queue is None:
             return
-        queue.is_closing = True
         for job in [job for job in self._jobs.values() if job.queue == name]:
             self._on_terminate(job, "Job queue deleted")
+        queue.is_closing = True  # only now: the queue goes with the last job that is still executing
         self._drop_if_closed(queue)
 
     def _drop_if_closed(self, queue: Queue) -> None:
         """Forget a queue being deleted once its last job has ended."""
         if queue.is_closing and queue.is_empty:
             self._environments[queue.environment].detach(queue)
-            self._queues.pop(queue.name, None)
+            del self._queues[queue.name]
 
     # -- the scheduling pass -------------------------------------------------------------------------------------
 

@@ -35,8 +35,8 @@ def parse_weight(text: str) -> Fraction:
         raise ValueError(f"{text!r} is not a number") from None
     if not number.is_finite():
         raise ValueError(f"{text} is not a finite number")
-    weight = Fraction(number)
-    tolerance = Fraction(1, 2**23)
+    weight = Fraction(number) if abs(number.adjusted()) < 10 else Fraction(0)  # that of 1e999999999 fills the memory
+    tolerance = Fraction(1, 2**24)  # half of the last bit of a 32-bit float
     if not MIN_WEIGHT * (1 - tolerance) <= weight <= MAX_WEIGHT * (1 + tolerance):
         raise ValueError(f"{text} is outside 0.0001 - 999.9999, AWS's range for a weight factor")
     return weight
@@ -66,11 +66,10 @@ def weights_for_targets(targets: Mapping[str, Fraction]) -> dict[str, str]:
         if target <= 0:
             raise ValueError(f"the target of {share} must be more than 0")
         ratio = largest / target
-        exact = Decimal(ratio.numerator) / Decimal(ratio.denominator)
-        text = f"{exact.quantize(Decimal('0.0001'), ROUND_HALF_EVEN).normalize():f}"
-        if parse_weight(text) > MAX_WEIGHT:
+        if ratio > MAX_WEIGHT:
             raise ValueError(f"the target of {share} is more than 999.9999 times smaller than the largest")
-        weights[share] = text
+        exact = Decimal(ratio.numerator) / Decimal(ratio.denominator)
+        weights[share] = f"{exact.quantize(Decimal('0.0001'), ROUND_HALF_EVEN).normalize():f}"
     return weights
 
 
@@ -123,7 +122,7 @@ class UsageWindow:
             recent = min(elapsed, self.window)
             self._area += self.held * recent
             self._moment += self.held * (self.window**2 - (self.window - recent) ** 2)
-            self._extend(now)
+            self._extend(now - recent, now)
         self._now = now
 
     def change(self, delta: int) -> None:
@@ -142,12 +141,12 @@ class UsageWindow:
         """Return ``H * window**2`` at the present instant, an exact integer."""
         return self._moment
 
-    def _extend(self, now: int) -> None:
+    def _extend(self, begin: int, end: int) -> None:
         last = self._segments[-1] if self._segments else None
-        if last and last[1] == self._now and last[2] == self.held:
-            last[1] = now
+        if last and last[1] == begin and last[2] == self.held:
+            last[1] = end
         else:
-            self._segments.append([self._now, now, self.held])
+            self._segments.append([begin, end, self.held])
 
     def _forget(self, elapsed: int) -> None:
         """Take the first ``elapsed`` ms of the window out of both sums."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 from math import lcm
+from typing import Final
 
 from fairshare.model import FairsharePolicy, JobStatus
 from fairshare.scheduler.policy import (
@@ -23,6 +24,9 @@ from fairshare.scheduler.policy import (
     parse_weight,
     usable_instances,
 )
+
+NEVER: Final = -1
+"""Before every instant."""
 
 
 @dataclass(slots=True)
@@ -61,12 +65,19 @@ class Share:
     """The entry's weight, scaled to an integer common to the queue."""
     waiting: list[tuple[int, int, int, int, EngineJob]] = field(default_factory=list)
     open_jobs: int = 0
+    last_start: int = NEVER
+    """When it was last given instances."""
     last_end: int | None = None
 
-    def push(self, job: EngineJob) -> None:
+    def push(self, job: EngineJob, priority: int) -> None:
         """Add a RUNNABLE job, or a new position of it."""
         job.entry += 1
-        heappush(self.waiting, (-job.scheduling_priority, job.created_at, job.sequence, job.entry, job))
+        heappush(self.waiting, (-priority, job.created_at, job.sequence, job.entry, job))
+
+    def take(self, demand: int, now: int) -> None:
+        """Hold the instances of a job that is placed."""
+        self.window.change(demand)
+        self.last_start = now
 
     def head(self) -> EngineJob | None:
         """Return the job that goes first, dropping stale entries on the way."""
@@ -114,6 +125,7 @@ class Queue:
         self.environment = environment
         self.priority = 1
         self.shares: dict[str, Share] = {}
+        self._last_starts: dict[str, int] = {}  # of shares that were dropped
         self._policy: FairsharePolicy | None = None
         self._history_weight = history_weight
         self._window = DEFAULT_WINDOW_MS
@@ -121,15 +133,21 @@ class Queue:
         self._scale = 1
         self.is_closing = False
         self._positions: dict[str, tuple[int, int]] = {}
+        self._seen_at = 0
         self._changed_at = 0
 
     # -- policy --------------------------------------------------------------------------------------------------
 
     def set_policy(self, policy: FairsharePolicy | None, now: int) -> None:
-        """Put a policy in force; shares keep their jobs and as much of their history as the new window covers."""
-        self._policy = policy
+        """Put a policy in force; shares keep their jobs and as much of their history as the new window covers.
+
+        Raises:
+            ValueError: a weight is no weight. Nothing has changed then.
+        """
         entries = policy.share_distribution if policy else ()
         self._weights = {entry.share_identifier: parse_weight(entry.weight_factor) for entry in entries}
+        self._forget_idle(now)
+        self._policy = policy
         self._scale = lcm(*(weight.denominator for weight in self._weights.values()))
         self._window = max(DEFAULT_WINDOW_MS, policy.share_decay_seconds * 1000 if policy else 0)
         self._changed_at = now
@@ -145,6 +163,11 @@ class Queue:
         share.group = entry if entry is not None and entry.endswith("*") else None
 
     @property
+    def is_fair_share(self) -> bool:
+        """Whether a policy is in force; without one the queue is first in, first out."""
+        return self._policy is not None
+
+    @property
     def is_empty(self) -> bool:
         """Whether every job that became RUNNABLE has ended."""
         return not any(share.open_jobs for share in self.shares.values())
@@ -154,21 +177,24 @@ class Queue:
     def _key(self, job: EngineJob) -> str:
         return job.share_identifier if self._policy else ""
 
+    def _push(self, share: Share, job: EngineJob, now: int) -> None:
+        share.push(job, job.scheduling_priority if self._policy else 0)  # first in, first out knows no priority
+        self._changed_at = now
+
     def add(self, job: EngineJob, now: int) -> None:
         """Take in a job that became RUNNABLE."""
         name = self._key(job)
         share = self.shares.get(name)
         if share is None:
-            share = self.shares[name] = Share(name, UsageWindow(self._window, now))
+            window = UsageWindow(self._window, now)
+            share = self.shares[name] = Share(name, window, last_start=self._last_starts.pop(name, NEVER))
             self._weigh(share)
         share.open_jobs += 1
-        share.push(job)
-        self._changed_at = now
+        self._push(share, job, now)
 
     def reorder(self, job: EngineJob, now: int) -> None:
         """Put a RUNNABLE job where its new priority belongs."""
-        self.shares[self._key(job)].push(job)
-        self._changed_at = now
+        self._push(self.shares[self._key(job)], job, now)
 
     def discard(self, job: EngineJob, now: int) -> None:
         """Drop a RUNNABLE job that ends without having run. Its heap entry goes stale with its status."""
@@ -194,15 +220,15 @@ class Queue:
 
         Ends at the first head that does not fit: it holds up the queue.
         """
+        if environment.held >= environment.max_capacity:
+            return
         self._forget_idle(now)
         usable = self._usable(environment, now)
-        if environment.held >= usable:
-            return
         for share, job in self._in_order(self.shares.values(), now):
             if environment.held + job.demand > usable:
                 return
             environment.held += job.demand
-            share.window.change(job.demand)
+            share.take(job.demand, now)
             self._changed_at = now
             yield job
 
@@ -216,18 +242,25 @@ class Queue:
         for share, job in self._in_order(copies, now):
             if len(order) == limit:
                 break
-            share.window.change(job.demand)
+            share.take(job.demand, now)
             order.append(job)
         return order
 
     def positions(self, front: list[EngineJob], now: int) -> Iterator[tuple[str, int]]:
-        """Yield (job id, since when it is at its position). A position can only move when the queue changed."""
+        """Yield (job id, since when it is at its position), as well as the calls of this method can tell.
+
+        A position moves when the queue changes, and between two shares also as their use fades: a job that was seen
+        at another position came to this one after it was seen there.
+        """
         known, self._positions = self._positions, {}
         for position, job in enumerate(front):
-            before = known.get(job.id)
-            since = before[1] if before and before[0] == position else min(now, max(self._changed_at, job.created_at))
+            seen_position, since = known.get(job.id, (None, 0))
+            if seen_position != position:
+                seen_at = 0 if seen_position is None else self._seen_at
+                since = max(self._changed_at, job.created_at, seen_at)
             self._positions[job.id] = (position, since)
             yield job.id, since
+        self._seen_at = now
 
     def _in_order(self, shares: Iterable[Share], now: int) -> Iterator[tuple[Share, EngineJob]]:
         """Yield each next (share, head); going on means that the head was placed and its share's use was changed."""
@@ -239,7 +272,7 @@ class Queue:
                 ranking.append(self._rank(share, share.weight * (group_sizes[share.group] if share.group else 1), job))
         heapify(ranking)
         while ranking:
-            _, weight, _, _, share, job = ranking[0]
+            _, _, weight, _, _, share, job = ranking[0]
             yield share, job
             heappop(share.waiting)
             if (following := share.head()) is None:
@@ -247,18 +280,20 @@ class Queue:
             else:
                 heapreplace(ranking, self._rank(share, weight, following))
 
-    def _rank(self, share: Share, weight: int, job: EngineJob) -> tuple[int, int, int, int, Share, EngineJob]:
-        """Return the sort key of a share's head: usage times weight, then weight, age and sequence. All integers.
+    def _rank(self, share: Share, weight: int, job: EngineJob) -> tuple[int, int, int, int, int, Share, EngineJob]:
+        """Return the sort key of a share's head: usage times weight, last start, weight, age, sequence. All integers.
 
-        A group's weight is the entry's times its active members, so that all of them together get what one identifier
-        of that weight would (prefix entries, scheduling-policy-parameters of the user guide).
+        The last start comes before the weight, or a share could starve where ties are the rule: on one instance, jobs
+        that outlast the window leave the other shares with no usage at all. A group's weight is the entry's times its
+        active members, so that all of them together get what one identifier of that weight would (prefix entries,
+        scheduling-policy-parameters of the user guide).
         """
         if self._policy is None:
-            return 0, 0, job.created_at, job.sequence, share, job
+            return 0, 0, 0, job.created_at, job.sequence, share, job
         past = self._history_weight
         window = share.window
         usage = past.numerator * window.history() + (past.denominator - past.numerator) * window.held * window.window**2
-        return usage * weight, weight, job.created_at, job.sequence, share, job
+        return usage * weight, share.last_start, weight, job.created_at, job.sequence, share, job
 
     def _usable(self, environment: Environment, now: int) -> int:
         if self._policy is None or not self._policy.compute_reservation:
@@ -267,7 +302,10 @@ class Queue:
         return usable_instances(environment.max_capacity, self._policy.compute_reservation, active)
 
     def _forget_idle(self, now: int) -> None:
-        """Drop shares that are no longer active: by then the window has forgotten their use as well."""
+        """Drop shares that are no longer active: by then the window has forgotten their use as well.
+
+        Their last start is kept. A share that comes back must not pass for one that was never served.
+        """
         idle = [name for name, share in self.shares.items() if not share.is_active(now)]
         for name in idle:
-            del self.shares[name]
+            self._last_starts[name] = self.shares.pop(name).last_start

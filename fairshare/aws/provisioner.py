@@ -1,7 +1,8 @@
 """Provisioning over AWS Batch: observe by describing and listing, make one change and wait until it has settled.
 
 Batch has no waiters, answers before the work is done, and refuses a call while the previous one still settles. So every
-change polls until the resource is VALID, or gone (case C04). The clock is injected; polling is the only waiting.
+change polls until the resource is VALID, or gone (case C04). It has no conditional updates either: a resource is looked
+at right before it is changed, and again after. The clock is injected; polling is the only waiting.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, TypeVar
 
 from fairshare.aws.errors import translated
+from fairshare.aws.jobs import BatchJobs
 from fairshare.aws.paging import pages
 from fairshare.aws.resources import (
     KINDS,
@@ -22,29 +24,48 @@ from fairshare.aws.resources import (
 )
 from fairshare.aws.session import AwsSession
 from fairshare.model import (
+    IN_USE_STATUSES,
     OWNER_TAG,
+    WAITING_STATUSES,
+    InfeasibleError,
     JobQueue,
     NotFoundError,
     ResourceType,
     SchedulingPolicy,
     ServiceEnvironment,
     ServiceError,
+    ThrottledError,
     WaitTimeoutError,
 )
-from fairshare.provision.compare import TAG_FIELD, ObservedResource, name_of
+from fairshare.provision.compare import (
+    TAG_FIELD,
+    FieldChange,
+    ObservedResource,
+    changed_fields,
+    is_going,
+    name_of,
+    shown,
+)
 from fairshare.provision.plan import Action, Change
 from fairshare.provision.ports import Observed, Provisioner
+from fairshare.provision.refusals import jobs_problem
+from fairshare.provision.stale import SOMEBODY_ELSE, Move, StalePlanError, refuse_moved
 from fairshare.scheduler.clock import Clock
 
 _PAGE: Final = 100
 _POLL_MS: Final = 2_000
 _LOOPBACK_POLL_MS: Final = 50
 _TIMEOUT_MS: Final = 600_000
+_AGREE_MS: Final = 30_000
+"""How long a VALID resource may show other values than those just set: AWS answers from more than one place."""
+_RETRIES: Final = 4
 _SETTLING: Final = ("being modified", "found existing jobqueue relationship")
 """Refusals that pass: a change still settles, or a deleted queue is not forgotten yet. Lower case."""
 _EXISTS: Final = "already exists"
+_STUCK_HINT: Final = "AWS is slow or the resource is stuck: the AWS Batch console shows more."
 
 _Resource = TypeVar("_Resource", ServiceEnvironment, SchedulingPolicy, JobQueue)
+_Lacking = Callable[[ObservedResource | None], str | None]
 
 
 class BatchProvisioner(Provisioner):
@@ -68,39 +89,46 @@ class BatchProvisioner(Provisioner):
     # -- the port ------------------------------------------------------------------------------------------------
 
     def observe(self, names: Collection[str], stack: str) -> Observed:
-        """Read resources with these names and those tagged with the stack.
+        """Read resources with these names, those tagged with the stack, and the queues that use one of the latter.
 
         Everything is listed and filtered here: an account holds at most 50 environments and 50 queues, and nothing but
         a listing finds what carries a tag.
         """
         client = self._session.client("batch")
 
+        def is_ours(resource: ObservedResource) -> bool:
+            return resource.tags.get(OWNER_TAG) == stack
+
         def wanted(resources: Iterator[_Resource]) -> dict[str, _Resource]:
             return {
                 resource.name: resource
                 for resource in resources
-                if (resource.name in names or resource.tags.get(OWNER_TAG) == stack) and _status(resource) != "DELETED"
+                if (resource.name in names or is_ours(resource)) and _status(resource) != "DELETED"
             }
 
         with translated("read service environments, scheduling policies and job queues", self._session.caller):
-            return Observed(
-                service_environments=wanted(
-                    environment_from(entry)
-                    for page in pages(client.describe_service_environments, maxResults=_PAGE)
-                    for entry in page["serviceEnvironments"]
-                ),
-                scheduling_policies=wanted(policy_from(entry) for entry in self._policies(self._policy_arns())),
-                job_queues=wanted(
-                    queue_from(entry)
-                    for page in pages(client.describe_job_queues, maxResults=_PAGE)
-                    for entry in page["jobQueues"]
-                ),
+            environments = wanted(
+                environment_from(entry)
+                for page in pages(client.describe_service_environments, maxResults=_PAGE)
+                for entry in page["serviceEnvironments"]
             )
+            policies = wanted(policy_from(entry) for entry in self._policies(self._policy_arns()))
+            queues = [
+                queue_from(entry)
+                for page in pages(client.describe_job_queues, maxResults=_PAGE)
+                for entry in page["jobQueues"]
+            ]
+        referred: tuple[ObservedResource, ...] = (*environments.values(), *policies.values())
+        ours = {resource.arn for resource in referred if is_ours(resource)}
+        users = {queue.name: queue for queue in queues if ours.intersection(_used_by(queue))}
+        return Observed(environments, policies, users | wanted(iter(queues)))
 
     def execute(self, change: Change) -> None:
         """Make one change and wait until the resource is VALID, or gone.
 
         Raises:
+            StalePlanError: the resource is no longer as it was when the change was planned.
+            InfeasibleError: a queue that should be deleted holds jobs that have not ended.
             WaitTimeoutError: the resource did not settle in time.
             ServiceError: AWS refused, or the resource became INVALID.
         """
@@ -117,42 +145,77 @@ class BatchProvisioner(Provisioner):
     # -- changes -------------------------------------------------------------------------------------------------
 
     def _create(self, change: Change) -> None:
-        assert change.desired is not None
         if change.observed is not None:
-            self._wait(change, "is still being deleted", lambda: self._find(change) is None)
-        try:
-            self._call(change, "create", create_request(change.desired, self._arn_of))
-        except ServiceError as error:
-            # The answer to an earlier try of this call may have been lost: then what exists is ours.
-            if _EXISTS not in error.message or not self._is_ours(change):
-                raise
-        self._wait_until_usable(change)
+            self._wait(change, lambda found: None if found is None else "is still being deleted")
+        self._make(change)
+        self._wait_until_as_wanted(change)
+
+    def _make(self, change: Change) -> None:
+        """Create a resource, with retries of our own: botocore's would hide whether "already exists" means us.
+
+        Raises:
+            StalePlanError: the resource exists, and no call of ours can have made it.
+        """
+        is_answer_lost = False
+        for pause in [self._poll_ms << number for number in range(_RETRIES)] + [None]:
+            try:
+                self._call_create(change)
+                return
+            except ThrottledError:
+                if pause is None:
+                    raise
+            except ServiceError as error:
+                exists = _EXISTS in error.message.lower()
+                if exists and is_answer_lost:
+                    return
+                if exists and self._find(change) is not None:
+                    raise StalePlanError(SOMEBODY_ELSE, [Move(change.label, now="there")]) from error
+                if pause is None or not (exists or error.is_transient):  # a deleted name may not be free at once
+                    raise
+                is_answer_lost = not exists
+            self._clock.sleep_until(self._clock.now() + pause)
+
+    def _call_create(self, change: Change) -> None:
+        assert change.desired is not None
+        client = self._session.client("batch", retries=0)
+        with translated(f"create {change.label}", self._session.caller):
+            getattr(client, f"create_{change.resource_type.value}")(**create_request(change.desired, self._arn_of))
 
     def _update(self, change: Change) -> None:
         assert change.desired is not None
+        refuse_moved(change, self._find(change))
+        self._tag(change)
         fields = frozenset(field.field for field in change.fields)
         request = update_request(change.desired, fields, self._arn_of)
         if request:
             self._call(change, "update", self._reference(change) | request)
-        tags = {key: value for key, value in change.desired.tags.items() if TAG_FIELD + key in fields}
-        if tags:
-            with translated(f"tag {change.label}", self._session.caller):
-                self._session.client("batch").tag_resource(
-                    resourceArn=self._arn_of(change.resource_type, change.name), tags=tags
-                )
-        self._wait_until_usable(change)
+        self._wait_until_as_wanted(change)
+
+    def _tag(self, change: Change) -> None:
+        """Remove and set tags. In this order a tag that we set is on our list until it is gone."""
+        tags = {field.field.removeprefix(TAG_FIELD): field.wanted for field in change.fields if _is_tag(field)}
+        removed = [key for key, value in tags.items() if value is None]
+        added = {key: value for key, value in tags.items() if value is not None}
+        arn = self._arn_of(change.resource_type, change.name)
+        with translated(f"tag {change.label}", self._session.caller):
+            if removed:
+                self._session.client("batch").untag_resource(resourceArn=arn, tagKeys=removed)
+            if added:
+                self._session.client("batch").tag_resource(resourceArn=arn, tags=added)
 
     def _delete(self, change: Change) -> None:
         found = self._find(change)
         if found is None:
             return
         try:
-            if _status(found) != "DELETING":
+            if not is_going(found):
+                refuse_moved(change, found)
                 self._disable(change, found)
+                self._refuse_jobs(change)
                 self._call(change, "delete", self._reference(change))
         except NotFoundError:
             return
-        self._wait(change, "is still being deleted", lambda: self._find(change) is None)
+        self._wait(change, lambda found: None if found is None else "is still being deleted")
 
     def _disable(self, change: Change, found: ObservedResource) -> None:
         """Disable a queue or environment and wait until that has settled: only then it can be deleted."""
@@ -161,13 +224,24 @@ class BatchProvisioner(Provisioner):
         if found.state != "DISABLED":
             self._call(change, "update", self._reference(change) | {"state": "DISABLED"})
 
-        def is_disabled() -> bool:
-            now = self._find(change)
+        def lacking(now: ObservedResource | None) -> str | None:
             if now is None or isinstance(now, SchedulingPolicy):
                 raise NotFoundError(f"{change.label} is gone")
-            return now.state == "DISABLED" and now.status in ("VALID", "INVALID")
+            is_settled = now.state == "DISABLED" and now.status in ("VALID", "INVALID")
+            return None if is_settled else "is still being disabled"
 
-        self._wait(change, "is still being disabled", is_disabled)
+        self._wait(change, lacking)
+
+    def _refuse_jobs(self, change: Change) -> None:
+        """Look for jobs in a disabled queue: from here on none can come, so what is counted is what would be ended."""
+        if change.resource_type is not ResourceType.JOB_QUEUE or change.end_jobs:
+            return
+        if number := len(BatchJobs(self._session).list(change.name, WAITING_STATUSES | IN_USE_STATUSES)):
+            raise InfeasibleError(
+                f"{jobs_problem(change.name, number)}: they came after this plan was made",
+                hint="The queue is DISABLED now and takes no new jobs; `fairshare setup` enables it again. Wait for "
+                "the jobs, end them with `fairshare cancel`, or say `--end-jobs`.",
+            )
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -181,9 +255,14 @@ class BatchProvisioner(Provisioner):
                     method(**request)
                 return
             except ServiceError as error:
-                is_settling = any(text in error.message.lower() for text in _SETTLING)
-                if not is_settling or self._clock.now() >= deadline:
+                if not any(text in error.message.lower() for text in _SETTLING):
                     raise
+                if self._clock.now() >= deadline:
+                    raise WaitTimeoutError(
+                        f"{error.message}, still after {self._timeout_ms // 1000} s; {change.label} "
+                        f"{_condition(self._find(change))}",
+                        hint=_STUCK_HINT,
+                    ) from error
             self._clock.sleep_until(self._clock.now() + self._poll_ms)
 
     def _find(self, change: Change) -> ObservedResource | None:
@@ -218,18 +297,16 @@ class BatchProvisioner(Provisioner):
         reference = self._arn_of(change.resource_type, change.name) if is_policy else change.name
         return {KINDS[change.resource_type].reference_field: reference}
 
-    def _is_ours(self, change: Change) -> bool:
-        found = self._find(change)
-        owner = None if change.desired is None else change.desired.tags.get(OWNER_TAG)
-        return found is not None and found.tags.get(OWNER_TAG) == owner
-
     # -- waiting -------------------------------------------------------------------------------------------------
 
-    def _wait_until_usable(self, change: Change) -> None:
-        def is_usable() -> bool:
-            found = self._find(change)
+    def _wait_until_as_wanted(self, change: Change) -> None:
+        """Wait until a resource is VALID and shows what was asked for."""
+        assert change.desired is not None
+        desired = change.desired
+
+        def unusable(found: ObservedResource | None) -> str | None:
             if found is None:
-                return False
+                return "cannot be seen yet"
             if _status(found) == "INVALID":
                 reason = found.status_reason if isinstance(found, JobQueue) else None
                 raise ServiceError(
@@ -238,21 +315,55 @@ class BatchProvisioner(Provisioner):
                     http_status=200,
                     hint="The AWS Batch console shows details.",
                 )
-            return _status(found) == "VALID"
+            return None if _status(found) == "VALID" else "is not VALID yet"
 
-        self._wait(change, "is not VALID yet", is_usable)
+        def different(found: ObservedResource | None) -> str | None:
+            fields = changed_fields(desired, found)
+            values = ", ".join(f"{field.field} {shown(field.observed)}, not {shown(field.wanted)}" for field in fields)
+            return f"shows {values}" if fields else None
 
-    def _wait(self, change: Change, problem: str, is_done: Callable[[], bool]) -> None:
-        deadline = self._clock.now() + self._timeout_ms
-        while not is_done():
+        found = self._wait(change, unusable)
+        if different(found) is not None:
+            self._wait(change, different, timeout_ms=_AGREE_MS)
+
+    def _wait(self, change: Change, lacking: _Lacking, timeout_ms: int | None = None) -> ObservedResource | None:
+        """Look at a resource until nothing is lacking, and return it.
+
+        Args:
+            change: whose resource.
+            lacking: says what is not done yet; None = it is done.
+            timeout_ms: longest wait; None = that of the provisioner.
+
+        Raises:
+            WaitTimeoutError: names the resource, what is lacking, and the resource's status.
+        """
+        timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self._clock.now() + timeout_ms
+        while (problem := lacking(found := self._find(change))) is not None:
             if self._clock.now() >= deadline:
                 raise WaitTimeoutError(
-                    f"{change.label} {problem} after {self._timeout_ms // 1000} s",
-                    hint="AWS is slow or the resource is stuck: the AWS Batch console shows its status.",
+                    f"{change.label} {problem} after {timeout_ms // 1000} s: it {_condition(found)}", hint=_STUCK_HINT
                 )
             self._clock.sleep_until(self._clock.now() + self._poll_ms)
+        return found
 
 
 def _status(resource: ObservedResource) -> str:
     """Status of a resource; a policy has none and is always usable."""
     return "VALID" if isinstance(resource, SchedulingPolicy) else resource.status
+
+
+def _condition(found: ObservedResource | None) -> str:
+    """``is UPDATING and ENABLED``."""
+    if found is None:
+        return "does not exist"
+    return "exists" if isinstance(found, SchedulingPolicy) else f"is {found.status} and {found.state}"
+
+
+def _used_by(queue: JobQueue) -> tuple[str | None, ...]:
+    """ARNs of what a queue cannot do without."""
+    return (*queue.service_environments, queue.scheduling_policy_arn)
+
+
+def _is_tag(field: FieldChange) -> bool:
+    return field.field.startswith(TAG_FIELD)

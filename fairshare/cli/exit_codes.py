@@ -11,7 +11,7 @@ EXIT_CODES: Final = {
     2: "wrong usage, or an invalid file",
     3: "some of many failed",
     4: "not found",
-    5: "can never run, or a policy test refused it",
+    5: "refused, or can never run",
     6: "credentials",
     7: "throttled, or out of quota",
     8: "timeout",

@@ -7,7 +7,7 @@ from typing import Final
 
 from fairshare.cli.render import Column, count, percent, table
 from fairshare.model import ResourceType
-from fairshare.provision.compare import TAG_FIELD, WEIGHT_FIELD
+from fairshare.provision.compare import TAG_FIELD, WEIGHT_FIELD, shown
 from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue
 from fairshare.provision.plan import Action, Change, Plan
 
@@ -47,20 +47,27 @@ def change_summary(plan: Plan) -> str:
 
 def _changes_text(plan: Plan, width: int | None) -> str:
     columns = [Column(""), Column(""), Column(""), Column("", shrinks=True)]
-    rows = [
-        [f"  {_SIGNS[change.action]}", _KINDS[change.resource_type], change.key, "; ".join(_details(change))]
-        for change in plan.changes
-    ]
+    rows = [row for change in plan.changes for row in _rows(change)]
     return "\n".join(table(columns, rows, width).splitlines()[1:])
+
+
+def _rows(change: Change) -> Iterator[list[str]]:
+    """Yield the lines of a resource: an update has one for each field, so that no width can hide one."""
+    details = list(_details(change))
+    first, *others = details if change.action is Action.UPDATE else ["; ".join(details)]
+    yield [f"  {_SIGNS[change.action]}", _KINDS[change.resource_type], change.key, first]
+    yield from (["", "", "", other] for other in others)
 
 
 def _details(change: Change) -> Iterator[str]:
     if change.action is Action.NOOP:
         yield "no change"
     elif change.action is Action.UPDATE:
+        if change.adopts:
+            yield "adopt"
         for field in change.fields:
             name = field.field.removeprefix(WEIGHT_FIELD) + (" weight" if field.field.startswith(WEIGHT_FIELD) else "")
-            yield f"{name} {field.observed or 'none'} -> {field.wanted or 'none'}"
+            yield f"{name} {shown(field.observed)} -> {shown(field.wanted)}"
     elif change.action is Action.CREATE:
         yield from _wanted(change)
 

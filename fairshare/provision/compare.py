@@ -7,18 +7,28 @@ default. Here every resource becomes ``{field: text}`` in which those difference
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from fairshare.model import CapacityLimit, FairsharePolicy, JobQueue, SchedulingPolicy, ServiceEnvironment
+from fairshare.model import (
+    OWNER_TAG,
+    CapacityLimit,
+    FairsharePolicy,
+    JobQueue,
+    ResourceType,
+    SchedulingPolicy,
+    ServiceEnvironment,
+)
 from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue, DesiredResource
+from fairshare.provision.tags import keys_set_by_us
 
 ObservedResource = ServiceEnvironment | SchedulingPolicy | JobQueue
 
 WEIGHT_FIELD: Final = "weight_factor."
 TAG_FIELD: Final = "tags."
+_GOING: Final = frozenset({"DELETING", "DELETED"})
 
 
 @dataclass(frozen=True)
@@ -48,16 +58,51 @@ def name_of(arn_or_name: str) -> str:
     return arn_or_name.rsplit("/", 1)[-1]
 
 
+def shown(value: str | None) -> str:
+    """Return the value of a field for people: ``none`` when there is none, ``""`` when it is empty."""
+    return "none" if value is None else value or '""'
+
+
+def label_of(resource_type: ResourceType, name: str) -> str:
+    """For people: ``job queue search-ml-gpu``."""
+    return f"{resource_type.value.replace('_', ' ')} {name}"
+
+
+def is_going(found: ObservedResource) -> bool:
+    """Whether a resource is being deleted: as far as a plan is concerned it exists no longer."""
+    return not isinstance(found, SchedulingPolicy) and found.status in _GOING
+
+
 def changed_fields(wanted: DesiredResource, found: ObservedResource | None) -> tuple[FieldChange, ...]:
     """Return the fields of a resource that have to change; all of them when it does not exist.
 
-    A tag that only AWS has is somebody else's and is left alone.
+    A tag that we did not set is somebody else's and is left alone (`fairshare.provision.tags`).
     """
     target = _wanted_text(wanted)
     if found is None:
         return tuple(FieldChange(field, None, text) for field, text in target.items())
-    actual = _found_text(found)
-    names = [*target, *(field for field in actual if field not in target and not field.startswith(TAG_FIELD))]
+    return _differences(_found_text(found, keys_set_by_us(found.tags) | set(wanted.tags)), target)
+
+
+def moved_fields(
+    wanted: DesiredResource | None, before: ObservedResource, now: ObservedResource
+) -> tuple[FieldChange, ...]:
+    """Return the fields of a resource that somebody changed between two looks: ``observed`` before, ``wanted`` now.
+
+    Args:
+        wanted: what the resource should become. Tags that are neither its nor ours do not count. None = it should go:
+            then only whose it is counts.
+        before: the first look.
+        now: the second look.
+    """
+    if wanted is None:
+        return _differences(_tag_text(before.tags, {OWNER_TAG}), _tag_text(now.tags, {OWNER_TAG}))
+    ours = keys_set_by_us(before.tags) | keys_set_by_us(now.tags) | set(wanted.tags)
+    return _differences(_found_text(before, ours), _found_text(now, ours))
+
+
+def _differences(actual: Mapping[str, str], target: Mapping[str, str]) -> tuple[FieldChange, ...]:
+    names = [*target, *(field for field in actual if field not in target)]
     return tuple(
         FieldChange(field, actual.get(field), target.get(field))
         for field in names
@@ -78,10 +123,10 @@ def _wanted_text(wanted: DesiredResource) -> dict[str, str]:
             fields = _policy_text(wanted.fairshare_policy)
         case DesiredQueue():
             fields = _queue_text(wanted.priority, wanted.state, wanted.service_environment, wanted.scheduling_policy)
-    return fields | _tag_text(wanted.tags)
+    return fields | _tag_text(wanted.tags, wanted.tags.keys())
 
 
-def _found_text(found: ObservedResource) -> dict[str, str]:
+def _found_text(found: ObservedResource, tag_keys: Collection[str]) -> dict[str, str]:
     match found:
         case ServiceEnvironment():
             fields = _environment_text(found.capacity_limits, found.state)
@@ -91,7 +136,7 @@ def _found_text(found: ObservedResource) -> dict[str, str]:
             environments = ", ".join(name_of(arn) for arn in found.service_environments)
             policy = None if found.scheduling_policy_arn is None else name_of(found.scheduling_policy_arn)
             fields = _queue_text(found.priority, found.state, environments, policy)
-    return fields | _tag_text(found.tags)
+    return fields | _tag_text(found.tags, tag_keys)
 
 
 def _environment_text(limits: tuple[CapacityLimit, ...], state: str) -> dict[str, str]:
@@ -114,5 +159,5 @@ def _queue_text(priority: int, state: str, environment: str, policy: str | None)
     return fields if policy is None else fields | {"scheduling_policy": policy}
 
 
-def _tag_text(tags: Mapping[str, str]) -> dict[str, str]:
-    return {f"{TAG_FIELD}{key}": value for key, value in tags.items()}
+def _tag_text(tags: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:
+    return {f"{TAG_FIELD}{key}": value for key, value in tags.items() if key in keys}

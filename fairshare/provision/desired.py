@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from fairshare.model import OWNER_TAG, CapacityLimit, FairsharePolicy, ResourceType, ShareAttributes
+from fairshare.model import CapacityLimit, FairsharePolicy, ResourceType, ShareAttributes
+from fairshare.provision.tags import own_tags
 
 if TYPE_CHECKING:
     from fairshare.config.project import FairshareConfig, Project
@@ -79,9 +80,9 @@ def desired_state(project: Project) -> Desired:
     """Return the resources of a project.
 
     A resource is named ``<stack>-<key>``; the policy of a fair-share queue has the name of its queue. Every resource
-    carries the tags of the project and the ownership tag, which wins over a user's tag of that name.
+    carries the tags of the project and those of `fairshare.provision.tags`, which win over a user's of that name.
     """
-    tags = {**project.tags, OWNER_TAG: project.stack}
+    tags = own_tags(project.tags, project.stack)
     name = project.resource_name
     return Desired(
         stack=project.stack,

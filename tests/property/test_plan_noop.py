@@ -61,7 +61,11 @@ class Memory:
                 assert change.desired is not None
                 fields = frozenset(field.field for field in change.fields)
                 details[change.name] |= update_request(change.desired, fields, arn_of)
-                details[change.name]["tags"] = {**details[change.name]["tags"], **change.desired.tags}
+                tags = {
+                    field.field.removeprefix("tags."): field.wanted for field in change.fields if "tags." in field.field
+                }
+                kept = {key: value for key, value in details[change.name]["tags"].items() if key not in tags}
+                details[change.name]["tags"] = kept | {key: value for key, value in tags.items() if value is not None}
             case _:
                 del details[change.name]
 

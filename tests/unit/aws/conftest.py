@@ -15,7 +15,13 @@ from botocore.session import get_session
 from botocore.stub import Stubber
 from botocore.validate import ParamValidator
 
+from fairshare.aws.provisioner import BatchProvisioner
 from fairshare.aws.session import AwsSession
+from fairshare.config.project import FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
+from fairshare.provision.apply import apply
+from fairshare.provision.desired import Desired, desired_state
+from fairshare.provision.plan import Plan, plan_setup, plan_teardown
+from fairshare.scheduler.clock import VirtualClock
 
 ACCOUNT = "111122223333"
 REGION = "us-west-2"
@@ -63,8 +69,10 @@ class FakeBatch:
         self.environments: dict[str, dict[str, Any]] = {}
         self.policies: dict[str, dict[str, Any]] = {}
         self.queues: dict[str, dict[str, Any]] = {}
-        self.break_next_create = False
-        """Make the next resource, then lose the answer: the client's own second try is told that it exists."""
+        self.jobs: dict[str, list[str]] = {}
+        """Statuses of the jobs in a queue."""
+        self.on_create: Callable[[], None] = lambda: None
+        """Called when a resource has been made, before the answer: an exception is an answer that is lost."""
         self._pending: dict[int, int] = {}
 
     # environments
@@ -141,26 +149,39 @@ class FakeBatch:
             raise _refusal(f"SchedulingPolicy {arn} not found.")
         return {}
 
+    # tags and jobs
+
     def tag_resource(self, *, resourceArn: str, tags: dict[str, str]) -> dict[str, Any]:
-        for resources in (self.environments, self.policies, self.queues):
-            for detail in resources.values():
-                if resourceArn in detail.values():
-                    detail["tags"] = {**detail["tags"], **tags}
+        detail = self._of_arn(resourceArn)
+        detail["tags"] = {**detail.get("tags", {}), **tags}
         return {}
+
+    def untag_resource(self, *, resourceArn: str, tagKeys: list[str]) -> dict[str, Any]:
+        detail = self._of_arn(resourceArn)
+        detail["tags"] = {key: value for key, value in detail["tags"].items() if key not in tagKeys}
+        return {}
+
+    def list_service_jobs(self, *, jobQueue: str, jobStatus: str, maxResults: int) -> dict[str, Any]:
+        named = [f"job-{number}" for number, status in enumerate(self.jobs.get(jobQueue, [])) if status == jobStatus]
+        required = {"jobName": "train", "serviceJobType": "SAGEMAKER_TRAINING", "createdAt": 1, "status": jobStatus}
+        return {"jobSummaryList": [required | {"jobId": job_id} for job_id in named]}
 
     # how changes settle
 
     def _arn(self, kind: str, name: str) -> str:
         return f"arn:aws:batch:{REGION}:{ACCOUNT}:{kind}/{name}"
 
+    def _of_arn(self, arn: str) -> dict[str, Any]:
+        kind, name = arn.rsplit(":", 1)[-1].split("/")
+        found = {"service-environment": self.environments, "job-queue": self.queues, "scheduling-policy": self.policies}
+        return found[kind][arn if kind == "scheduling-policy" else name]
+
     def _create(self, resources: dict[str, dict[str, Any]], key: str, detail: dict[str, Any]) -> None:
         if key in resources:
             raise _refusal("Object already exists")
         resources[key] = detail
         self._pending[id(detail)] = self.slow
-        if self.break_next_create:
-            self.break_next_create = False
-            raise _refusal("Object already exists")
+        self.on_create()
 
     def _update(self, resources: dict[str, dict[str, Any]], name: str, settings: dict[str, Any]) -> dict[str, Any]:
         detail = self._settled(resources, name)
@@ -217,6 +238,56 @@ class ChosenClients(AwsSession):
         return self._chosen[service]
 
 
+class Bench:
+    """A provisioner of stack ``ml`` on a fake AWS Batch and a virtual clock, and the steps of the commands."""
+
+    start = 1_000_000
+
+    def __init__(self, fake: FakeBatch, **options: Any) -> None:
+        self.fake = fake
+        self.client = CheckedClient("batch", fake)
+        self.session = ChosenClients(batch=self.client)
+        self.clock = VirtualClock(self.start)
+        self.provisioner = BatchProvisioner(self.session, self.clock, **options)
+
+    @staticmethod
+    def desired(capacity: int = 16, priority: int = 10, low: str = "5", **tags: str) -> Desired:
+        """One environment ``gpu``, a fair-share queue ``gpu`` and a FIFO queue ``fifo``."""
+        shares = FairshareConfig(shares={"HIGHPRI": "0.1", "LOWPRI": low}, share_decay_seconds=3600)
+        environment = ServiceEnvironmentConfig(capacity=capacity, instance_types=("ml.c5.xlarge",))
+        queues = {
+            "gpu": QueueConfig(service_environment="gpu", priority=priority, fairshare=shares),
+            "fifo": QueueConfig(service_environment="gpu", priority=0),
+        }
+        return desired_state(Project(stack="ml", service_environments={"gpu": environment}, queues=queues, tags=tags))
+
+    def plan(self, desired: Desired, *, adopt: bool = False) -> Plan:
+        observed = self.provisioner.observe(desired.names, desired.stack)
+        return plan_setup(desired, observed, region=REGION, account_id=ACCOUNT, adopt=adopt)
+
+    def plan_teardown(self, *, end_jobs: bool = False) -> Plan:
+        observed = self.provisioner.observe((), "ml")
+        return plan_teardown(observed, "ml", region=REGION, account_id=ACCOUNT, end_jobs=end_jobs)
+
+    def setup(self, desired: Desired) -> None:
+        apply(self.plan(desired), self.provisioner, lambda change: None)
+
+    def teardown(self, *, end_jobs: bool = False) -> None:
+        apply(self.plan_teardown(end_jobs=end_jobs), self.provisioner, lambda change: None)
+
+    def changes(self) -> list[str]:
+        """Names of the calls that change something, since the last time."""
+        made = [method for method, _ in self.client.calls if not method.startswith(("describe", "list"))]
+        self.client.calls.clear()
+        return made
+
+
+@pytest.fixture
+def bench() -> Callable[..., Bench]:
+    """Make a bench; ``slow`` = looks that a change takes."""
+    return lambda slow=0, **options: Bench(FakeBatch(slow), **options)
+
+
 @pytest.fixture
 def refusal() -> Callable[..., ClientError]:
     """Make the exception of an answer that refuses."""
@@ -227,12 +298,6 @@ def refusal() -> Callable[..., ClientError]:
 def checked() -> Callable[[str, Any], CheckedClient]:
     """Put a fake client behind botocore's validation."""
     return CheckedClient
-
-
-@pytest.fixture
-def fake_batch() -> Callable[..., FakeBatch]:
-    """Make a fake AWS Batch."""
-    return FakeBatch
 
 
 @pytest.fixture

@@ -6,76 +6,20 @@ from typing import Any
 import pytest
 
 from fairshare.aws.provisioner import BatchProvisioner
-from fairshare.config.project import FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
-from fairshare.model import OWNER_TAG, ServiceError, WaitTimeoutError
+from fairshare.model import (
+    OWNER_TAG,
+    InfeasibleError,
+    ServiceError,
+    WaitTimeoutError,
+)
 from fairshare.provision.apply import apply
-from fairshare.provision.desired import Desired, desired_state
-from fairshare.provision.plan import Plan, plan_setup, plan_teardown
-from fairshare.scheduler.clock import VirtualClock
-
-START = 1_000_000
+from fairshare.provision.tags import RECORD_TAG
 
 
-class Bench:
-    """A provisioner on a fake AWS Batch and a virtual clock, and the steps of the commands."""
-
-    def __init__(self, fake: Any, client: Any, session: Any, **options: Any) -> None:
-        self.fake, self.client, self.session = fake, client, session
-        self.clock = VirtualClock(START)
-        self.provisioner = BatchProvisioner(session, self.clock, **options)
-
-    def plan(self, desired: Desired) -> Plan:
-        observed = self.provisioner.observe(desired.names, desired.stack)
-        return plan_setup(desired, observed, region="us-west-2", account_id="111122223333")
-
-    def setup(self, desired: Desired) -> None:
-        apply(self.plan(desired), self.provisioner, lambda change: None)
-
-    def teardown(self, stack: str = "ml") -> None:
-        observed = self.provisioner.observe((), stack)
-        plan = plan_teardown(observed, stack, region="us-west-2", account_id="111122223333")
-        apply(plan, self.provisioner, lambda change: None)
-
-    def changes(self) -> list[str]:
-        """Names of the calls that change something, since the last time."""
-        made = [method for method, _ in self.client.calls if not method.startswith(("describe", "list"))]
-        self.client.calls.clear()
-        return made
-
-
-@pytest.fixture
-def bench(
-    fake_batch: Callable[..., Any], checked: Callable[[str, Any], Any], session_of: Callable[..., Any]
-) -> Callable[..., Bench]:
-    """Make a bench; ``slow`` = looks that a change takes."""
-
-    def make(slow: int = 0, **options: Any) -> Bench:
-        fake = fake_batch(slow)
-        client = checked("batch", fake)
-        return Bench(fake, client, session_of(batch=client), **options)
-
-    return make
-
-
-def project(capacity: int = 16, priority: int = 10, low: str = "5", **tags: str) -> Desired:
-    shares = FairshareConfig(shares={"HIGHPRI": "0.1", "LOWPRI": low}, share_decay_seconds=3600)
-    return desired_state(
-        Project(
-            stack="ml",
-            service_environments={"gpu": ServiceEnvironmentConfig(capacity=capacity, instance_types=("ml.c5.xlarge",))},
-            queues={
-                "gpu": QueueConfig(service_environment="gpu", priority=priority, fairshare=shares),
-                "fifo": QueueConfig(service_environment="gpu", priority=0),
-            },
-            tags=tags,
-        )
-    )
-
-
-def test_setup_makes_everything_and_the_second_plan_is_all_noop(bench: Callable[..., Bench]) -> None:
+def test_setup_makes_everything_and_the_second_plan_is_all_noop(bench: Callable[..., Any]) -> None:
     here = bench(slow=2)
 
-    here.setup(project(team="search"))
+    here.setup(here.desired(team="search"))
 
     assert here.changes() == [
         "create_service_environment",
@@ -88,7 +32,7 @@ def test_setup_makes_everything_and_the_second_plan_is_all_noop(bench: Callable[
     assert queue["jobQueueType"] == "SAGEMAKER_TRAINING"
     assert queue["serviceEnvironmentOrder"] == [{"order": 1, "serviceEnvironment": f"{arn}:service-environment/ml-gpu"}]
     assert queue["schedulingPolicyArn"] == f"{arn}:scheduling-policy/ml-gpu"
-    assert queue["tags"] == {"team": "search", OWNER_TAG: "ml"}
+    assert queue["tags"] == {"team": "search", RECORD_TAG: "team", OWNER_TAG: "ml"}
     assert "schedulingPolicyArn" not in here.fake.queues["ml-fifo"]
     assert here.fake.queues["ml-fifo"]["priority"] == 0
     assert here.fake.policies[f"{arn}:scheduling-policy/ml-gpu"]["fairsharePolicy"] == {
@@ -99,24 +43,24 @@ def test_setup_makes_everything_and_the_second_plan_is_all_noop(bench: Callable[
             {"shareIdentifier": "LOWPRI", "weightFactor": 5.0},
         ],
     }
-    assert not here.plan(project(team="search")).has_changes
+    assert not here.plan(here.desired(team="search")).has_changes
 
 
-def test_setup_waits_until_each_resource_is_valid(bench: Callable[..., Bench]) -> None:
+def test_setup_waits_until_each_resource_is_valid(bench: Callable[..., Any]) -> None:
     here = bench(slow=3, poll_ms=2_000)
 
-    here.setup(project())
+    here.setup(here.desired())
 
     assert {detail["status"] for detail in (*here.fake.environments.values(), *here.fake.queues.values())} == {"VALID"}
-    assert here.clock.now() == START + 3 * 3 * 2_000  # one environment and two queues; a policy has no status
+    assert here.clock.now() == here.start + 3 * 3 * 2_000  # one environment and two queues; a policy has no status
 
 
-def test_an_update_sends_only_what_changed(bench: Callable[..., Bench]) -> None:
+def test_an_update_sends_only_what_changed(bench: Callable[..., Any]) -> None:
     here = bench(slow=1)
-    here.setup(project())
+    here.setup(here.desired())
     here.changes()
 
-    here.setup(project(capacity=8, priority=3, low="8", team="search"))
+    here.setup(here.desired(capacity=8, priority=3, low="8", team="search"))
 
     sent = {method: request for method, request in here.client.calls if not method.startswith(("describe", "list"))}
     assert sent["update_service_environment"] == {
@@ -126,17 +70,17 @@ def test_an_update_sends_only_what_changed(bench: Callable[..., Bench]) -> None:
     assert sent["update_job_queue"] == {"jobQueue": "ml-gpu", "priority": 3}
     assert sent["update_scheduling_policy"]["arn"].endswith(":scheduling-policy/ml-gpu")
     assert sent["update_scheduling_policy"]["fairsharePolicy"]["shareDistribution"][1]["weightFactor"] == 8.0
-    assert sent["tag_resource"]["tags"] == {"team": "search"}
+    assert sent["tag_resource"]["tags"] == {"team": "search", RECORD_TAG: "team"}
     assert here.changes().count("tag_resource") == 4
-    assert not here.plan(project(capacity=8, priority=3, low="8", team="search")).has_changes
+    assert not here.plan(here.desired(capacity=8, priority=3, low="8", team="search")).has_changes
 
 
-def test_an_update_is_tried_again_while_an_earlier_change_settles(bench: Callable[..., Bench]) -> None:
+def test_an_update_is_tried_again_while_an_earlier_change_settles(bench: Callable[..., Any]) -> None:
     here = bench()
-    here.setup(project())
+    here.setup(here.desired())
     here.fake.slow = 3
     here.fake.update_job_queue(jobQueue="ml-gpu", priority=99)  # somebody else, just now
-    plan = here.plan(project())
+    plan = here.plan(here.desired())
     here.changes()
     tries: list[int] = []
     original = here.fake.update_job_queue
@@ -154,9 +98,9 @@ def test_an_update_is_tried_again_while_an_earlier_change_settles(bench: Callabl
     assert here.fake.queues["ml-gpu"]["priority"] == 10
 
 
-def test_c04_teardown_disables_waits_deletes_and_waits(bench: Callable[..., Bench]) -> None:
+def test_c04_teardown_disables_waits_deletes_and_waits(bench: Callable[..., Any]) -> None:
     here = bench(slow=3)
-    here.setup(project())
+    here.setup(here.desired())
     here.changes()
 
     here.teardown()
@@ -175,11 +119,10 @@ def test_c04_teardown_disables_waits_deletes_and_waits(bench: Callable[..., Benc
     assert here.changes() == []
 
 
-def test_c04_what_is_deleting_or_gone_is_not_an_error(bench: Callable[..., Bench]) -> None:
+def test_c04_what_is_deleting_or_gone_is_not_an_error(bench: Callable[..., Any]) -> None:
     here = bench()
-    here.setup(project())
-    observed = here.provisioner.observe((), "ml")
-    plan = plan_teardown(observed, "ml", region="us-west-2", account_id="111122223333")
+    here.setup(here.desired())
+    plan = here.plan_teardown()
     here.fake.slow = 2
     here.fake.queues["ml-gpu"].update(status="DELETING", state="DISABLED")
     del here.fake.queues["ml-fifo"]
@@ -192,9 +135,9 @@ def test_c04_what_is_deleting_or_gone_is_not_an_error(bench: Callable[..., Bench
     assert here.fake.queues == {}
 
 
-def test_c04_a_queue_that_vanishes_between_the_look_and_the_call_is_not_an_error(bench: Callable[..., Bench]) -> None:
+def test_c04_a_queue_that_vanishes_between_the_look_and_the_call_is_not_an_error(bench: Callable[..., Any]) -> None:
     here = bench()
-    here.setup(project())
+    here.setup(here.desired())
 
     def gone(**request: Any) -> Any:
         here.fake.queues.pop(request["jobQueue"])
@@ -206,9 +149,9 @@ def test_c04_a_queue_that_vanishes_between_the_look_and_the_call_is_not_an_error
     assert here.fake.environments == {}
 
 
-def test_c04_an_invalid_queue_can_be_deleted(bench: Callable[..., Bench]) -> None:
+def test_c04_an_invalid_queue_can_be_deleted(bench: Callable[..., Any]) -> None:
     here = bench()
-    here.setup(project())
+    here.setup(here.desired())
     here.fake.queues["ml-gpu"].update(status="INVALID", state="DISABLED")
 
     here.teardown()
@@ -216,47 +159,96 @@ def test_c04_an_invalid_queue_can_be_deleted(bench: Callable[..., Bench]) -> Non
     assert here.fake.queues == {}
 
 
-def test_c04_a_timeout_names_what_is_stuck(bench: Callable[..., Bench]) -> None:
-    here = bench(timeout_ms=60_000)
-    here.setup(project())
-    here.fake.slow = 1_000_000
+def test_c04_jobs_that_came_after_the_plan_are_not_ended(bench: Callable[..., Any]) -> None:
+    here = bench(slow=1)
+    here.setup(here.desired())
+    here.fake.jobs["ml-fifo"] = ["SUCCEEDED", "RUNNABLE", "RUNNING"]
 
-    with pytest.raises(WaitTimeoutError, match="job queue ml-fifo is still being disabled after 60 s") as caught:
+    with pytest.raises(InfeasibleError) as caught:
         here.teardown()
 
+    assert caught.value.message == (
+        "job queue ml-fifo holds 2 jobs that have not ended: they came after this plan was made"
+    )
+    assert caught.value.hint is not None
+    assert "The queue is DISABLED now" in caught.value.hint
+    assert set(here.fake.queues) == {"ml-gpu", "ml-fifo"}
+    here.setup(here.desired())
+    assert here.fake.queues["ml-fifo"]["state"] == "ENABLED"
+    here.teardown(end_jobs=True)
+    assert here.fake.queues == {}
+
+
+def test_c04_a_timeout_names_what_is_stuck(bench: Callable[..., Any]) -> None:
+    here = bench(timeout_ms=60_000)
+    here.setup(here.desired())
+    here.fake.slow = 1_000_000
+
+    with pytest.raises(WaitTimeoutError) as caught:
+        here.teardown()
+
+    assert caught.value.message == ("job queue ml-fifo is still being disabled after 60 s: it is UPDATING and DISABLED")
     assert caught.value.hint is not None
     assert "Run the same command again" in caught.value.hint
-    assert here.clock.now() >= START + 60_000
+    assert here.clock.now() >= here.start + 60_000
 
 
-def test_c04_a_timeout_of_a_deletion_that_somebody_else_began_says_so(bench: Callable[..., Bench]) -> None:
+def test_c04_a_timeout_of_a_deletion_that_somebody_else_began_says_so(bench: Callable[..., Any]) -> None:
     here = bench(timeout_ms=60_000)
-    here.setup(project())
+    here.setup(here.desired())
     here.fake.slow = 1_000_000
     here.fake.queues["ml-fifo"]["state"] = "DISABLED"
     here.fake.delete_job_queue(jobQueue="ml-fifo")
 
-    with pytest.raises(WaitTimeoutError, match="job queue ml-fifo is still being deleted after 60 s"):
+    with pytest.raises(
+        WaitTimeoutError, match="ml-fifo is still being deleted after 60 s: it is DELETING and DISABLED"
+    ):
         here.teardown()
 
 
-def test_c04_setup_right_after_teardown_waits_until_the_old_one_is_gone(bench: Callable[..., Bench]) -> None:
+def test_c04_a_timeout_of_a_refusal_that_should_pass_says_what_aws_says(
+    bench: Callable[..., Any], refusal: Callable[[str], Exception]
+) -> None:
+    here = bench(timeout_ms=60_000)
+    here.setup(here.desired())
+
+    def refuse(**request: Any) -> Any:
+        raise refusal("Cannot delete, found existing JobQueue relationship")
+
+    here.fake.delete_service_environment = refuse
+    with pytest.raises(WaitTimeoutError) as caught:
+        here.teardown()
+
+    assert caught.value.message == (
+        "Cannot delete service environment ml-gpu: Cannot delete, found existing JobQueue relationship "
+        "(ClientException), still after 60 s; service environment ml-gpu is VALID and DISABLED"
+    )
+
+
+def test_c04_a_timeout_of_a_creation_names_what_is_stuck(bench: Callable[..., Any]) -> None:
+    here = bench(slow=1_000_000, timeout_ms=60_000)
+
+    with pytest.raises(WaitTimeoutError, match="environment ml-gpu is not VALID yet after 60 s: it is CREATING and EN"):
+        here.setup(here.desired())
+
+
+def test_c04_setup_right_after_teardown_waits_until_the_old_one_is_gone(bench: Callable[..., Any]) -> None:
     here = bench()
-    here.setup(project())
+    here.setup(here.desired())
     here.fake.slow = 4
     here.fake.queues["ml-gpu"].update(status="DELETING")
     here.fake._pending[id(here.fake.queues["ml-gpu"])] = 4
 
-    here.setup(project())
+    here.setup(here.desired())
 
     assert here.fake.queues["ml-gpu"]["status"] == "VALID"
 
 
 def test_an_environment_that_is_still_tied_to_a_deleted_queue_is_tried_again(
-    bench: Callable[..., Bench], refusal: Callable[[str], Exception]
+    bench: Callable[..., Any], refusal: Callable[[str], Exception]
 ) -> None:
     here = bench()
-    here.setup(project())
+    here.setup(here.desired())
     refusals = iter([refusal("Cannot delete, found existing JobQueue relationship")] * 2)
     original = here.fake.delete_service_environment
 
@@ -271,30 +263,7 @@ def test_an_environment_that_is_still_tied_to_a_deleted_queue_is_tried_again(
     assert here.fake.environments == {}
 
 
-def test_a_lost_answer_to_a_create_call_is_found_to_be_ours(bench: Callable[..., Bench]) -> None:
-    here = bench()
-    here.fake.break_next_create = True
-
-    here.setup(project())
-
-    assert not here.plan(project()).has_changes
-
-
-def test_a_resource_that_somebody_else_made_meanwhile_is_an_error(bench: Callable[..., Bench]) -> None:
-    here = bench()
-    plan = here.plan(project())
-    here.fake.create_service_environment(
-        serviceEnvironmentName="ml-gpu",
-        serviceEnvironmentType="SAGEMAKER_TRAINING",
-        capacityLimits=[{"maxCapacity": 1, "capacityUnit": "NUM_INSTANCES"}],
-        state="ENABLED",
-    )
-
-    with pytest.raises(ServiceError, match="Cannot create service environment ml-gpu: Object already exists"):
-        apply(plan, here.provisioner, lambda change: None)
-
-
-def test_a_queue_that_becomes_invalid_is_an_error_with_its_reason(bench: Callable[..., Bench]) -> None:
+def test_a_queue_that_becomes_invalid_is_an_error_with_its_reason(bench: Callable[..., Any]) -> None:
     here = bench()
     original = here.fake.create_job_queue
 
@@ -305,12 +274,12 @@ def test_a_queue_that_becomes_invalid_is_an_error_with_its_reason(bench: Callabl
 
     here.fake.create_job_queue = create
     with pytest.raises(ServiceError, match="job queue ml-gpu became INVALID: no such environment"):
-        here.setup(project())
+        here.setup(here.desired())
 
 
-def test_observe_reads_what_is_named_and_what_is_tagged_and_nothing_else(bench: Callable[..., Bench]) -> None:
+def test_observe_reads_what_is_named_and_what_is_tagged_and_nothing_else(bench: Callable[..., Any]) -> None:
     here = bench()
-    here.setup(project())
+    here.setup(here.desired())
     environment = {
         "serviceEnvironmentType": "SAGEMAKER_TRAINING",
         "capacityLimits": [{"maxCapacity": 1, "capacityUnit": "NUM_INSTANCES"}],
@@ -335,7 +304,22 @@ def test_observe_reads_what_is_named_and_what_is_tagged_and_nothing_else(bench: 
     }
 
 
-def test_observe_describes_at_most_100_policies_in_a_call(bench: Callable[..., Bench]) -> None:
+def test_observe_also_reads_the_queues_of_others_that_use_what_is_ours(bench: Callable[..., Any]) -> None:
+    here = bench()
+    here.setup(here.desired())
+    arn = "arn:aws:batch:us-west-2:111122223333"
+    theirs = {"jobQueueType": "SAGEMAKER_TRAINING", "state": "ENABLED", "priority": 1}
+    for name, environment in (("theirs", "ml-gpu"), ("unrelated", "other")):
+        order = [{"order": 1, "serviceEnvironment": f"{arn}:service-environment/{environment}"}]
+        here.fake.create_job_queue(jobQueueName=name, serviceEnvironmentOrder=order, **theirs)
+
+    assert set(here.provisioner.observe((), "ml").job_queues) == {"ml-gpu", "ml-fifo", "theirs"}
+    with pytest.raises(InfeasibleError, match="service environment ml-gpu is in use by job queue theirs"):
+        here.teardown()
+    assert set(here.fake.queues) == {"ml-gpu", "ml-fifo", "theirs", "unrelated"}
+
+
+def test_observe_describes_at_most_100_policies_in_a_call(bench: Callable[..., Any]) -> None:
     here = bench()
     for number in range(205):
         here.fake.create_scheduling_policy(name=f"p{number}", fairsharePolicy={}, tags={OWNER_TAG: "ml"})
@@ -349,12 +333,12 @@ def test_observe_describes_at_most_100_policies_in_a_call(bench: Callable[..., B
 
 @pytest.mark.parametrize(("endpoint_url", "pause"), [(None, 2_000), ("http://127.0.0.1:5000", 50)])
 def test_polling_is_quick_on_this_machine_only(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, endpoint_url: str | None, pause: int
+    bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, endpoint_url: str | None, pause: int
 ) -> None:
     here = bench(slow=1)
     monkeypatch.setattr(here.session, "endpoint_url", endpoint_url)
     provisioner = BatchProvisioner(here.session, here.clock)
 
-    apply(here.plan(project()), provisioner, lambda change: None)
+    apply(here.plan(here.desired()), provisioner, lambda change: None)
 
-    assert here.clock.now() == START + 3 * pause
+    assert here.clock.now() == here.start + 3 * pause

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from fairshare.config.project import Project
 from fairshare.model import OWNER_TAG, CapacityLimit, FairsharePolicy, ResourceType, ShareAttributes
 from fairshare.provision.desired import Desired, DesiredEnvironment, DesiredPolicy, DesiredQueue, desired_state
+from fairshare.provision.tags import RECORD_TAG
 
 
 def test_a_project_becomes_named_and_tagged_resources(desired: Desired) -> None:
-    tags = {"team": "search", OWNER_TAG: "ml"}
+    tags = {"team": "search", RECORD_TAG: "team", OWNER_TAG: "ml"}
 
     assert desired.service_environments == (
         DesiredEnvironment("ml-gpu", "gpu", (CapacityLimit(16, "NUM_INSTANCES"),), ("ml.g6.12xlarge",), tags=tags),

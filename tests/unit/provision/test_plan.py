@@ -20,12 +20,13 @@ from fairshare.provision.compare import FieldChange
 from fairshare.provision.desired import Desired, desired_state
 from fairshare.provision.plan import Action, Change, Plan, plan_setup, plan_teardown
 from fairshare.provision.ports import Observed
+from fairshare.provision.tags import RECORD_TAG
 
 NOTHING = Observed({}, {}, {})
 
 
-def setup_plan(desired: Desired, observed: Observed) -> Plan:
-    return plan_setup(desired, observed, region="us-west-2", account_id="111122223333")
+def setup_plan(desired: Desired, observed: Observed, *, adopt: bool = False) -> Plan:
+    return plan_setup(desired, observed, region="us-west-2", account_id="111122223333", adopt=adopt)
 
 
 def teardown_plan(
@@ -137,7 +138,7 @@ def test_weights_decay_and_reservation_are_changed_in_place(
         ("environment", {"state": "DISABLED"}, FieldChange("state", "DISABLED", "ENABLED")),
         ("queue", {"priority": 0}, FieldChange("priority", "0", "10")),
         ("queue", {"state": "DISABLED"}, FieldChange("state", "DISABLED", "ENABLED")),
-        ("queue", {"tags": {OWNER_TAG: "ml"}}, FieldChange("tags.team", None, "search")),
+        ("queue", {"tags": {RECORD_TAG: "team", OWNER_TAG: "ml"}}, FieldChange("tags.team", None, "search")),
         (
             "queue",
             {"service_environments": ("arn:aws:batch:us-west-2:111122223333:service-environment/other",)},
@@ -154,7 +155,7 @@ def test_one_field_that_differs_is_one_update(
 
 
 def test_tags_of_others_are_left_alone(desired: Desired, observed: Callable[..., Observed]) -> None:
-    tags = {OWNER_TAG: "ml", "team": "search", "aws:cloudformation:stack-name": "x", "cost": "7"}
+    tags = {OWNER_TAG: "ml", RECORD_TAG: "team", "team": "search", "aws:cloudformation:stack-name": "x", "cost": "7"}
 
     assert not setup_plan(desired, observed(desired, queue={"tags": tags})).has_changes
 
@@ -227,23 +228,101 @@ def test_a_quota_share_policy_and_a_compute_queue_cannot_be_changed(
     ]
 
 
-@pytest.mark.parametrize(
-    ("tags", "whose"),
-    [
-        ({}, "was not made by fairshare (it has no tag fairshare:stack)"),
-        ({OWNER_TAG: "other"}, "belongs to stack other"),
-    ],
-)
-def test_a_resource_of_somebody_else_is_never_touched(
-    desired: Desired, observed: Callable[..., Observed], tags: dict[str, str], whose: str
+@pytest.mark.parametrize("adopt", [False, True])
+def test_a_resource_of_another_stack_is_never_touched(
+    desired: Desired, observed: Callable[..., Observed], adopt: bool
 ) -> None:
     with pytest.raises(InfeasibleError) as caught:
-        setup_plan(desired, observed(desired, environment={"tags": tags}))
+        setup_plan(desired, observed(desired, environment={"tags": {OWNER_TAG: "other"}}), adopt=adopt)
 
-    assert caught.value.message == (f"service environment ml-gpu (service_environments.gpu) exists already and {whose}")
-    assert caught.value.hint == (
-        "Choose another `stack` or key in fairshare.yaml; fairshare changes only what carries its own tag."
+    assert caught.value.message == (
+        "service environment ml-gpu (service_environments.gpu) exists already and belongs to stack other"
     )
+    assert caught.value.hint == (
+        "A resource of another stack is never changed, with --adopt neither: choose another `stack` or key in "
+        "fairshare.yaml."
+    )
+
+
+# -- adoption --------------------------------------------------------------------------------------------------------
+
+
+def test_what_fairshare_did_not_make_is_refused_with_the_way_to_adopt_it(
+    desired: Desired, observed: Callable[..., Observed]
+) -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        setup_plan(desired, observed(desired, environment={"tags": {}}, queue={"tags": {"team": "x"}}))
+
+    assert caught.value.message.splitlines() == [
+        "service environment ml-gpu (service_environments.gpu) exists already and was not made by fairshare (it has no "
+        "tag fairshare:stack)",
+        "job queue ml-gpu (queues.gpu) exists already and was not made by fairshare (it has no tag fairshare:stack)",
+    ]
+    assert caught.value.hint == (
+        "If it is yours, `fairshare setup --adopt` shows what taking it over would change; else choose another `stack` "
+        "or key in fairshare.yaml."
+    )
+
+
+def test_adoption_sets_the_tags_and_corrects_what_differs_in_place(
+    desired: Desired, observed: Callable[..., Observed]
+) -> None:
+    found = observed(desired, queue={"tags": {"team": "ads", "cost": "7"}, "priority": 3})
+
+    plan = setup_plan(desired, found, adopt=True)
+
+    change = only_update(plan)
+    assert change.adopts
+    assert set(change.fields) == {
+        FieldChange("priority", "3", "10"),
+        FieldChange("tags.team", "ads", "search"),
+        FieldChange(f"tags.{RECORD_TAG}", None, "team"),
+        FieldChange(f"tags.{OWNER_TAG}", None, "ml"),
+    }
+    assert plan.warnings == (
+        "job queue ml-gpu was not made by fairshare: once it is adopted, teardown deletes it, too",
+    )
+
+
+def test_adoption_changes_nothing_about_what_is_ours(desired: Desired, observed: Callable[..., Observed]) -> None:
+    assert not setup_plan(desired, observed(desired), adopt=True).has_changes
+    drifted = only_update(setup_plan(desired, observed(desired, queue={"priority": 3}), adopt=True))
+    assert not drifted.adopts
+
+
+def test_c05_adoption_does_not_replace_either(desired: Desired, observed: Callable[..., Observed]) -> None:
+    fifo = observed(desired, queue={"tags": {}, "scheduling_policy_arn": None})
+
+    with pytest.raises(InfeasibleError, match="AWS cannot add a scheduling policy to a queue"):
+        setup_plan(desired, fifo, adopt=True)
+
+
+# -- tags ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tag_that_left_the_file_goes_and_one_of_others_stays(
+    desired: Desired, observed: Callable[..., Observed]
+) -> None:
+    tags = {OWNER_TAG: "ml", RECORD_TAG: "cost team", "team": "search", "cost": "7", "patch-group": "a"}
+
+    change = only_update(setup_plan(desired, observed(desired, queue={"tags": tags})))
+
+    assert set(change.fields) == {
+        FieldChange("tags.cost", "7", None),
+        FieldChange(f"tags.{RECORD_TAG}", "cost team", "team"),
+    }
+
+
+def test_the_last_tag_that_leaves_the_file_takes_the_list_with_it(
+    project: Callable[..., Project], observed: Callable[..., Observed], desired: Desired
+) -> None:
+    without = desired_state(project(tags={}))
+
+    plan = setup_plan(without, observed(desired))
+
+    assert {change.fields for change in plan.changes} == {
+        (FieldChange("tags.team", "search", None), FieldChange(f"tags.{RECORD_TAG}", "team", None))
+    }
 
 
 # -- shares and warnings ---------------------------------------------------------------------------------------------
@@ -313,6 +392,25 @@ def test_teardown_touches_only_what_carries_the_tag(desired: Desired, observed: 
     assert actions(teardown_plan(found)) == [("DELETE", "job_queue", "ml-batch"), ("DELETE", "job_queue", "ml-gpu")]
 
 
+def test_what_a_queue_of_others_uses_is_not_deleted(desired: Desired, observed: Callable[..., Observed]) -> None:
+    found = observed(desired)
+    theirs = replace(found.job_queues["ml-gpu"], name="theirs", tags={OWNER_TAG: "other"})
+    found.job_queues["theirs"] = theirs
+
+    with pytest.raises(InfeasibleError) as caught:
+        teardown_plan(found)
+
+    assert caught.value.message.splitlines() == [
+        "service environment ml-gpu is in use by job queue theirs, which is not of stack ml",
+        "scheduling policy ml-gpu is in use by job queue theirs, which is not of stack ml",
+    ]
+    assert caught.value.hint == (
+        "Move that queue to another one, or delete it, first: teardown touches only its own stack."
+    )
+    found.job_queues["theirs"] = replace(theirs, status="DELETING")
+    assert len(teardown_plan(found).changes) == 4
+
+
 def test_c04_a_second_teardown_has_nothing_to_do() -> None:
     assert not teardown_plan(NOTHING).has_changes
 
@@ -330,4 +428,5 @@ def test_c04_a_queue_with_jobs_is_refused_until_it_is_said(desired: Desired, obs
     assert "`--end-jobs`" in caught.value.hint
     plan = teardown_plan(observed(desired), active_jobs=jobs, end_jobs=True)
     assert plan.warnings[1] == "job queue ml-gpu holds 3 jobs that have not ended: deleting the queue ends them"
+    assert {change.end_jobs for change in plan.changes} == {True}
     assert teardown_plan(observed(desired), active_jobs={"ml-gpu": 0}).warnings == ()

@@ -46,8 +46,9 @@ from fairshare.provision.compare import (
     name_of,
     shown,
 )
+from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Action, Change
-from fairshare.provision.ports import Observed, Provisioner
+from fairshare.provision.ports import Provisioner
 from fairshare.provision.refusals import jobs_problem
 from fairshare.provision.stale import SOMEBODY_ELSE, Move, StalePlanError, refuse_moved
 from fairshare.scheduler.clock import Clock

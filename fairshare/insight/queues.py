@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from fairshare.model import FairsharePolicy, JobQueue, NotFoundError, SchedulingPolicy, ServiceEnvironment
 from fairshare.provision.compare import name_of, weight_text
-from fairshare.provision.ports import Observed, Provisioner
+from fairshare.provision.observed import Observed
+from fairshare.provision.ports import Provisioner
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from fairshare.model import FairshareError
+from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Change, Plan
-from fairshare.provision.ports import Observed, Provisioner
+from fairshare.provision.ports import Provisioner
 from fairshare.provision.stale import refuse_stale, refuse_unfinished
 
 RESUME_HINT: Final = (

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fairshare.model import (
     OWNER_TAG,
@@ -29,11 +29,9 @@ from fairshare.provision.compare import (
     weight_text,
 )
 from fairshare.provision.desired import Desired, DesiredPolicy, DesiredResource
+from fairshare.provision.observed import Observed
 from fairshare.provision.refusals import Refusal, jobs_problem, raise_refusals, setup_refusal, teardown_refusals
 from fairshare.scheduler.policy import share_fractions
-
-if TYPE_CHECKING:
-    from fairshare.provision.ports import Observed
 
 _DELETION_ORDER: Final = (ResourceType.JOB_QUEUE, ResourceType.SCHEDULING_POLICY, ResourceType.SERVICE_ENVIRONMENT)
 

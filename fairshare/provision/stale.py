@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fairshare.model import OWNER_TAG, InfeasibleError, ResourceType
 from fairshare.provision.compare import ObservedResource, changed_fields, is_going, label_of, moved_fields, shown
+from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Action, Change, Plan
-
-if TYPE_CHECKING:
-    from fairshare.provision.ports import Observed
 
 SOMEBODY_ELSE: Final = "somebody else is changing this stack at the same time"
 
@@ -59,7 +57,9 @@ def refuse_stale(plan: Plan, observed: Observed) -> None:
     Raises:
         StalePlanError: something that the plan looked at came, went or changed. One line for each field.
     """
-    moves = [move for change in plan.changes for move in moves_of(change, observed.find(change))]
+    moves = [
+        move for change in plan.changes for move in moves_of(change, observed.find(change.resource_type, change.name))
+    ]
     if plan.is_teardown:
         moves += _new_resources(plan, observed)
     if moves:
@@ -88,7 +88,7 @@ def refuse_unfinished(plan: Plan, observed: Observed) -> None:
     """
     moves: list[Move] = []
     for change in plan.changes:
-        found = observed.find(change)
+        found = observed.find(change.resource_type, change.name)
         if change.desired is not None and found is None:
             moves.append(Move(change.label, before="there"))
         elif change.desired is not None:

@@ -19,8 +19,8 @@ from fairshare.config.project import FairshareConfig, Project, QueueConfig, Serv
 from fairshare.model import OWNER_TAG, InfeasibleError, ResourceType
 from fairshare.provision.apply import apply
 from fairshare.provision.desired import desired_state
+from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Action, Change, Plan, plan_setup, plan_teardown
-from fairshare.provision.ports import Observed
 
 ACCOUNT, REGION = "111122223333", "us-west-2"
 

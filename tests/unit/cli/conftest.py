@@ -26,7 +26,7 @@ from fairshare.model import (
     ServiceEnvironment,
     ShareAttributes,
 )
-from fairshare.provision.ports import Observed
+from fairshare.provision.observed import Observed
 from fairshare.scheduler.clock import VirtualClock
 
 NOW = 1_796_061_600_000

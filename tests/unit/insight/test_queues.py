@@ -10,7 +10,7 @@ from fairshare.model import (
     ServiceEnvironment,
     ShareAttributes,
 )
-from fairshare.provision.ports import Observed
+from fairshare.provision.observed import Observed
 
 ARN = "arn:aws:batch:eu-west-1:111122223333:"
 ENVIRONMENTS = [

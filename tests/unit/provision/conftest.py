@@ -11,7 +11,7 @@ import pytest
 from fairshare.config.project import FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
 from fairshare.model import FairsharePolicy, JobQueue, SchedulingPolicy, ServiceEnvironment, ShareAttributes
 from fairshare.provision.desired import Desired, desired_state
-from fairshare.provision.ports import Observed
+from fairshare.provision.observed import Observed
 
 ARN = "arn:aws:batch:us-west-2:111122223333"
 

@@ -8,8 +8,8 @@ import pytest
 from fairshare.model import OWNER_TAG, FairshareError, JobQueue, ServiceError
 from fairshare.provision.apply import RESUME_HINT, apply
 from fairshare.provision.desired import Desired
+from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Change, Plan, plan_setup, plan_teardown
-from fairshare.provision.ports import Observed
 from fairshare.provision.stale import StalePlanError
 
 NOTHING = Observed({}, {}, {})

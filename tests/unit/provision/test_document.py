@@ -12,8 +12,8 @@ from fairshare.config.project import Project
 from fairshare.model import FairshareError, FairsharePolicy, InvalidFileError, NotFoundError
 from fairshare.provision.desired import Desired, desired_state
 from fairshare.provision.document import fingerprint, load_plan, save_plan, to_json
+from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Plan, plan_setup, plan_teardown
-from fairshare.provision.ports import Observed
 
 AT = "2026-11-30T18:00:00.000Z"
 

@@ -18,8 +18,8 @@ from fairshare.model import (
 )
 from fairshare.provision.compare import FieldChange
 from fairshare.provision.desired import Desired, desired_state
+from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Action, Change, Plan, plan_setup, plan_teardown
-from fairshare.provision.ports import Observed
 from fairshare.provision.tags import RECORD_TAG
 
 NOTHING = Observed({}, {}, {})

@@ -8,8 +8,8 @@ import pytest
 
 from fairshare.model import OWNER_TAG, CapacityLimit, FairsharePolicy, JobQueue
 from fairshare.provision.desired import Desired
+from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Plan, plan_setup, plan_teardown
-from fairshare.provision.ports import Observed
 from fairshare.provision.stale import Move, StalePlanError, refuse_moved, refuse_stale
 from fairshare.provision.tags import RECORD_TAG
 

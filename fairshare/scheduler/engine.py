@@ -8,10 +8,14 @@ scheduling pass over the environments they touched.
 The model, where AWS publishes no exact rule, is section 11.2 of the project's AWS notes:
 
 * a queue without a policy is first-in-first-out by creation;
-* a fair-share queue takes the head of the share with the lowest ``usage * effective weight``; ties go to the share
-  served longest ago, then to the lower weight, then to the older head, then to the earlier submission;
+* a fair-share queue takes the head of the share with the lowest ``usage * effective weight``; ties go to the lower
+  weight, then to the older head, then to the earlier submission. Only among shares without any use the one served
+  longest ago goes first;
 * inside a share: higher priority first, then older. Priority never moves a job across shares;
 * strict head of line: a head that does not fit holds up its queue. Fair-share never stops a running job;
+* an attempt that fails is judged by `fairshare.scheduler.retries`; a retried job waits in the place its age gives it,
+  and lack of capacity uses no attempt. An attempt that outlasts its time is stopped, and its job is not retried;
+* a head that is blocked is told about, and ended by a time limit of its queue (`fairshare.scheduler.heads`);
 * a pass is made when something happens (a job arrives, ends or moves, a limit changes), not as time goes by;
 * queues on one environment are visited by priority, descending, then by name;
 * a ``compute_reservation`` leaves ``floor(max * (1 - (cr/100)^n))`` instances usable with n active shares.
@@ -24,153 +28,105 @@ https://docs.aws.amazon.com/batch/latest/userguide/service-job-status.html.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
-from fractions import Fraction
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
-from fairshare.model import FairsharePolicy, JobStatus
-from fairshare.scheduler.queues import EngineJob, Environment, Queue
+from fairshare.model import JobStatus
+from fairshare.scheduler.commands import (
+    MIN_CAPACITY_BACKOFF_MS,
+    Blocking,
+    Change,
+    EngineOptions,
+    JobSubmission,
+    PutEnvironment,
+    PutQueue,
+    RemoveEnvironment,
+    RemoveQueue,
+    RetryAction,
+    RetryRule,
+    TimeLimit,
+)
+from fairshare.scheduler.heads import NO_CAPACITY, blocked_reason, say_blocked
+from fairshare.scheduler.jobs import AttemptRecord, EngineJob
+from fairshare.scheduler.outcomes import LEGAL_TRANSITIONS, BlockedNotice, EngineSnapshot, StopOrder, Transition
+from fairshare.scheduler.queues import Environment, Queue
+from fairshare.scheduler.retries import Verdict, judge
 
-LEGAL_TRANSITIONS: Final[dict[JobStatus, frozenset[JobStatus]]] = {
-    JobStatus.SUBMITTED: frozenset({JobStatus.RUNNABLE, JobStatus.FAILED}),
-    JobStatus.RUNNABLE: frozenset({JobStatus.SCHEDULED, JobStatus.FAILED}),
-    JobStatus.SCHEDULED: frozenset({JobStatus.STARTING, JobStatus.FAILED}),
-    JobStatus.STARTING: frozenset({JobStatus.RUNNING, JobStatus.FAILED}),
-    JobStatus.RUNNING: frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED}),
-    JobStatus.SUCCEEDED: frozenset(),
-    JobStatus.FAILED: frozenset(),
-}
-"""Every step a job may take. PENDING is missing: a service job cannot express what leads to it."""
+__all__ = [
+    "LEGAL_TRANSITIONS",
+    "AttemptRecord",
+    "BlockedNotice",
+    "Blocking",
+    "Change",
+    "Engine",
+    "EngineJob",
+    "EngineOptions",
+    "EngineSnapshot",
+    "JobSubmission",
+    "PutEnvironment",
+    "PutQueue",
+    "RemoveEnvironment",
+    "RemoveQueue",
+    "RetryAction",
+    "RetryRule",
+    "StopOrder",
+    "TimeLimit",
+    "Transition",
+]
+
+TIMED_OUT: Final = "Job attempt duration exceeded timeout"
+"""AWS's text for a compute job whose attempt outlasted its time; none is published for service jobs (model)."""
 
 _EXECUTION: Final = (JobStatus.SCHEDULED, JobStatus.STARTING, JobStatus.RUNNING)
 _REPORTABLE: Final = frozenset({JobStatus.STARTING, JobStatus.RUNNING, JobStatus.SUCCEEDED, JobStatus.FAILED})
 
 
-@dataclass(frozen=True)
-class EngineOptions:
-    """Choices that AWS does not document; printed with every model result.
-
-    ``history_weight`` is the part of a share's usage that comes from its decaying history; the rest is what it holds at
-    the instant, so that jobs placed in the same instant count at once. 0 means "current use only".
-    """
-
-    history_weight: Fraction = Fraction(9, 10)
-
-
-@dataclass(frozen=True)
-class JobSubmission:
-    """What the scheduler needs to know of a job. ``demand`` is in instances and is placed whole (a gang)."""
-
-    job_id: str
-    queue: str
-    demand: int = 1
-    share_identifier: str | None = None
-    scheduling_priority: int = 0
-
-
-@dataclass(frozen=True)
-class PutEnvironment:
-    """Create or change a service environment. A lower limit never stops what runs; disabled = no new placements."""
-
-    name: str
-    max_capacity: int
-    enabled: bool = True
-
-
-@dataclass(frozen=True)
-class PutQueue:
-    """Create or change a queue. ``policy`` None = first in, first out."""
-
-    name: str
-    environment: str
-    priority: int = 1
-    policy: FairsharePolicy | None = None
-
-
-@dataclass(frozen=True)
-class RemoveEnvironment:
-    """Delete an environment without queues."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class RemoveQueue:
-    """Delete a queue; jobs of it that have not ended are ended."""
-
-    name: str
-
-
-Change = PutEnvironment | PutQueue | RemoveEnvironment | RemoveQueue
-
-
-@dataclass(frozen=True)
-class Transition:
-    """A job went from one status to the next, at ``at`` ms; ``attempt`` counts dispatches from 1 and is 0 before."""
-
-    job_id: str
-    attempt: int
-    from_status: JobStatus
-    to_status: JobStatus
-    at: int
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class StopOrder:
-    """The engine wants an attempt ended. Its end arrives as a report; until then it holds its capacity."""
-
-    job_id: str
-    attempt: int
-    at: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class EngineSnapshot:
-    """RUNNABLE jobs of a queue in dispatch order, each with since when it is at that position, and capacity in use."""
-
-    front: tuple[tuple[str, int], ...]
-    instances_in_use: int
-    instances_by_share: dict[str, int]
-
-
 class _Kind(IntEnum):
-    """Events of one instant are worked off in this order, then by sequence: execution first, then commands."""
+    """Events of one instant are worked off in this order, then by sequence: execution, commands, what falls due."""
 
     REPORT = 0
     COMMAND = 1
+    TIMER = 2
 
 
-@dataclass(frozen=True)
-class _Report:
+class _Report(NamedTuple):
     job_id: str
     attempt: int
     status: JobStatus
     reason: str | None
 
 
-@dataclass(frozen=True)
-class _Evaluate:
+class _Evaluate(NamedTuple):
     job_id: str
 
 
-@dataclass(frozen=True)
-class _Terminate:
+class _Terminate(NamedTuple):
     job_id: str
     reason: str
 
 
-@dataclass(frozen=True)
-class _Update:
+class _Update(NamedTuple):
     job_id: str
     scheduling_priority: int
 
 
-_Event = _Report | _Evaluate | _Terminate | _Update | Change
+class _TimeOut(NamedTuple):
+    """An attempt has run for as long as it may."""
+
+    job_id: str
+    attempt: int
+
+
+class _LookAgain(NamedTuple):
+    """A waiting job may be placed from now on, or its time at the head is up: the next pass knows."""
+
+    job_id: str
+    attempt: int
+
+
+_Event = _Report | _Evaluate | _Terminate | _Update | _TimeOut | _LookAgain | Change
 
 
 class Engine:
@@ -192,6 +148,7 @@ class Engine:
         self._touched: set[str] = set()
         self._transitions: list[Transition] = []
         self._stops: list[StopOrder] = []
+        self._notices: list[BlockedNotice] = []
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -200,15 +157,17 @@ class Engine:
 
         Raises:
             KeyError: no such queue.
-            ValueError: the id is taken, the demand is below 1, or the queue is being deleted.
+            ValueError: the id is taken, the demand, the attempts or their duration are below 1, or the queue is
+                disabled or being deleted.
         """
         if submission.job_id in self._jobs:
             raise ValueError(f"job {submission.job_id} exists")
-        if submission.demand < 1:
-            raise ValueError(f"a job needs at least 1 instance, not {submission.demand}")
+        _check(submission)
         queue = self._queues[submission.queue]
         if queue.is_closing:
             raise ValueError(f"queue {queue.name} is being deleted")
+        if not queue.enabled:
+            raise ValueError(f"queue {queue.name} is disabled: it takes no new jobs")
         at = max(at, self._now)
         self._jobs[submission.job_id] = EngineJob(
             id=submission.job_id,
@@ -218,6 +177,9 @@ class Engine:
             scheduling_priority=submission.scheduling_priority,
             created_at=at,
             sequence=next(self._sequence),
+            max_attempts=submission.attempts,
+            retry_rules=submission.evaluate_on_exit,
+            attempt_duration_ms=submission.attempt_duration_ms,
         )
         self._schedule(at, _Kind.COMMAND, _Evaluate(submission.job_id))
         return submission.job_id
@@ -235,7 +197,9 @@ class Engine:
     def report(self, job_id: str, attempt: int, status: JobStatus, at: int, reason: str | None = None) -> None:
         """Say what execution did: STARTING, RUNNING, SUCCEEDED or FAILED; ``at`` may lie in the future.
 
-        A report of another attempt than the present one, or about a job that has ended, is ignored.
+        ``reason`` of a failure is SageMaker's, with or without AWS Batch's words before it; it decides what follows
+        (`fairshare.scheduler.retries`). A report of another attempt than the present one, or about a job that has
+        ended, is ignored.
 
         Raises:
             KeyError: no such job.
@@ -254,6 +218,8 @@ class Engine:
 
     def next_event_at(self) -> int | None:
         """Return the instant of the next event, or None when nothing will happen by itself."""
+        while self._events and self._events[0][1] is _Kind.TIMER and self._is_stale(self._events[0][3]):
+            heappop(self._events)
         return self._events[0][0] if self._events else None
 
     def advance(self, now: int) -> list[Transition]:
@@ -282,6 +248,11 @@ class Engine:
         """Return, once, the attempts that the engine wants ended since the last call."""
         stops, self._stops = self._stops, []
         return stops
+
+    def take_notices(self) -> list[BlockedNotice]:
+        """Return, once, the heads found blocked since the last call: one notice for a job's stay and reason."""
+        notices, self._notices = self._notices, []
+        return notices
 
     # -- views ---------------------------------------------------------------------------------------------------
 
@@ -331,8 +302,26 @@ class Engine:
                 self._on_terminate(self._jobs[job_id], reason)
             case _Update(job_id, scheduling_priority):
                 self._on_update(self._jobs[job_id], scheduling_priority)
+            case _TimeOut(job_id):
+                if not self._is_stale(event):
+                    self._stop(self._jobs[job_id], TIMED_OUT)
+            case _LookAgain(job_id):
+                if not self._is_stale(event):
+                    self._touch(self._jobs[job_id])
             case PutEnvironment() | PutQueue() | RemoveEnvironment() | RemoveQueue():
                 self._configure(event)
+
+    def _is_stale(self, event: _Event) -> bool:
+        """Whether what an event was set for has passed: nothing would happen then."""
+        match event:
+            case _TimeOut(job_id, attempt):
+                job = self._jobs[job_id]
+                return job.attempt != attempt or job.status is not JobStatus.RUNNING
+            case _LookAgain(job_id, attempt):
+                job = self._jobs[job_id]
+                return job.attempt != attempt or job.status is not JobStatus.RUNNABLE
+            case _:
+                return False
 
     def _on_evaluate(self, job: EngineJob) -> None:
         if job.status is not JobStatus.SUBMITTED:
@@ -346,11 +335,14 @@ class Engine:
             return
         job.is_terminated = True
         if job.status.is_in_use:
-            if job.stop_reason is None:
-                job.stop_reason = reason
-                self._stops.append(StopOrder(job.id, job.attempt, self._now, reason))
-            return
-        self._end(job, JobStatus.FAILED, reason)
+            self._stop(job, reason)
+        else:
+            self._end(job, JobStatus.FAILED, reason)
+
+    def _stop(self, job: EngineJob, reason: str) -> None:
+        if job.stop_reason is None:
+            job.stop_reason = reason
+            self._stops.append(StopOrder(job.id, job.attempt, self._now, reason))
 
     def _on_update(self, job: EngineJob, scheduling_priority: int) -> None:
         if job.status.is_terminal or job.scheduling_priority == scheduling_priority:
@@ -368,21 +360,55 @@ class Engine:
             self._walk_to(job, report.status)
         elif job.stop_reason is not None:
             self._end(job, JobStatus.FAILED, job.stop_reason)
+        elif report.status is JobStatus.SUCCEEDED:
+            self._walk_to(job, JobStatus.RUNNING)
+            self._end(job, JobStatus.SUCCEEDED, report.reason)
         else:
-            if report.status is JobStatus.SUCCEEDED:
-                self._walk_to(job, JobStatus.RUNNING)
-            self._end(job, report.status, report.reason)
+            self._on_failure(job, report.reason)
+
+    def _on_failure(self, job: EngineJob, reason: str | None) -> None:
+        match judge(job, reason):
+            case Verdict.FAIL:
+                self._end(job, JobStatus.FAILED, reason)
+            case Verdict.RETRY:
+                self._keep_attempt(job, reason)
+                self._wait_again(job, reason)
+                job.head_since = job.blocked_reason = None
+            case Verdict.WAIT_FOR_CAPACITY:
+                self._wait_again(job, str(NO_CAPACITY))
+                self._queues[job.queue].line.come_back(job)
+                job.lacks_capacity = True
+                job.ready_at = self._now + max(self.options.capacity_backoff_ms, MIN_CAPACITY_BACKOFF_MS)
+                self._schedule(job.ready_at, _Kind.TIMER, _LookAgain(job.id, job.attempt))
 
     def _walk_to(self, job: EngineJob, target: JobStatus) -> None:
         """Go forward through the execution statuses; a report that skipped one does not skip its transition."""
         for status in _EXECUTION[_EXECUTION.index(job.status) + 1 : _EXECUTION.index(target) + 1]:
             if status is JobStatus.RUNNING:
                 job.started_at = self._now
+                if job.attempt_duration_ms is not None:
+                    self._schedule(self._now + job.attempt_duration_ms, _Kind.TIMER, _TimeOut(job.id, job.attempt))
             self._move(job, status)
+
+    def _keep_attempt(self, job: EngineJob, reason: str | None) -> None:
+        assert job.scheduled_at is not None
+        record = AttemptRecord(job.attempt, job.scheduled_at, job.started_at, self._now, reason)
+        job.attempts = (*job.attempts, record)
+
+    def _wait_again(self, job: EngineJob, reason: str | None) -> None:
+        """Take a job back into its queue, where its age gives it the place it had."""
+        queue = self._queues[job.queue]
+        self._environments[queue.environment].held -= job.demand
+        self._move(job, JobStatus.RUNNABLE, reason)
+        job.scheduled_at = job.started_at = None
+        job.lacks_capacity = False
+        queue.take_back(job, self._now)
+        self._touch(job)
 
     def _end(self, job: EngineJob, status: JobStatus, reason: str | None) -> None:
         queue = self._queues[job.queue]
         if job.status.is_in_use:
+            self._keep_attempt(job, reason)
             self._environments[queue.environment].held -= job.demand
             queue.release(job, self._now)
         elif job.status is JobStatus.RUNNABLE:
@@ -422,7 +448,7 @@ class Engine:
         environment = self._environments[change.environment]
         queue = self._queues.get(change.name)
         if queue is None:
-            queue = Queue(change.name, change.environment, self.options.history_weight)
+            queue = Queue(change.name, change.environment, self.options)
         elif queue.is_closing:
             raise ValueError(f"queue {change.name} is being deleted")
         elif queue.environment != change.environment:
@@ -431,6 +457,8 @@ class Engine:
             raise ValueError(f"queue {change.name} keeps its kind: a policy can be replaced, never added or removed")
         queue.set_policy(change.policy, self._now)
         queue.priority = change.priority
+        queue.enabled = change.enabled
+        queue.time_limits = {limit.reason: limit.max_time_ms for limit in change.time_limits}
         self._queues[change.name] = queue
         environment.attach(queue)
         self._touched.add(change.environment)
@@ -457,14 +485,51 @@ class Engine:
 
     def _run_passes(self) -> None:
         for name in sorted(self._touched):
-            environment = self._environments.get(name)
-            if environment is not None and environment.enabled:
+            if (environment := self._environments.get(name)) is not None:
                 for queue in environment.queues:
-                    for job in queue.take_fitting(environment, self._now):
-                        self._dispatch(job)
+                    self._run_pass(queue, environment)
         self._touched.clear()
 
-    def _dispatch(self, job: EngineJob) -> None:
+    def _run_pass(self, queue: Queue, environment: Environment) -> None:
+        """Place what fits, look at the head, and begin again where its time was up."""
+        has_settled = False
+        while not has_settled:
+            placed, head = queue.place(environment, self._now)
+            for job in placed:
+                self._dispatch(job, queue)
+            queue.line.take_place(head, self._now)
+            has_settled = head is None or not self._ends_at_head(head, queue, environment)
+
+    def _dispatch(self, job: EngineJob, queue: Queue) -> None:
+        queue.line.leave(job, self._now)
         job.attempt += 1
         job.scheduled_at = self._now
         self._move(job, JobStatus.SCHEDULED)
+        job.status_reason = None  # it told why the job waited
+
+    def _ends_at_head(self, head: EngineJob, queue: Queue, environment: Environment) -> bool:
+        """Tell that a head is blocked, and end it if a time limit of its queue says so; returns whether it did."""
+        reason = blocked_reason(head, environment.max_capacity)
+        if say_blocked(head, reason):
+            self._notices.append(BlockedNotice(head.id, queue.name, str(reason), self._now))
+        if reason is None or reason.code not in queue.time_limits:
+            return False
+        assert head.head_since is not None  # it took its place
+        due = head.head_since + queue.time_limits[reason.code]
+        if due <= self._now:
+            head.is_terminated = True
+            self._end(head, JobStatus.FAILED, f"Terminated by JobStateTimeLimit action due to reason: {reason.code}")
+            return True
+        if queue.line.watched != (watched := (head.id, head.attempt, due)):
+            queue.line.watched = watched
+            self._schedule(due, _Kind.TIMER, _LookAgain(head.id, head.attempt))
+        return False
+
+
+def _check(submission: JobSubmission) -> None:
+    if submission.demand < 1:
+        raise ValueError(f"a job needs at least 1 instance, not {submission.demand}")
+    if submission.attempts < 1:
+        raise ValueError(f"a job needs at least 1 attempt, not {submission.attempts}")
+    if submission.attempt_duration_ms is not None and submission.attempt_duration_ms < 1:
+        raise ValueError(f"an attempt needs at least 1 ms, not {submission.attempt_duration_ms}")

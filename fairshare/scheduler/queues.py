@@ -1,21 +1,20 @@
-"""State of environments, queues and shares inside the engine, and the choice of the next job.
+"""State of environments and queues inside the engine, and the choice of the next job.
 
-A fair-share queue keeps one heap of RUNNABLE jobs per share, ordered by priority, age and sequence. A pass looks once
-at each waiting share and then pays O(log n) per job it places; it never scans jobs.
+A fair-share queue keeps a heap of RUNNABLE jobs per share, ordered by priority, age and sequence. A pass looks once at
+each waiting share and then pays O(log n) per job it places; it never scans jobs.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from heapq import heapify, heappop, heappush, heapreplace
 from math import lcm
-from typing import Final
 
-from fairshare.model import FairsharePolicy, JobStatus
+from fairshare.model import FairsharePolicy
+from fairshare.scheduler.commands import Blocking, EngineOptions
+from fairshare.scheduler.heads import HeadOfLine
+from fairshare.scheduler.jobs import EngineJob
 from fairshare.scheduler.policy import (
     DEFAULT_WEIGHT,
     DEFAULT_WINDOW_MS,
@@ -24,75 +23,9 @@ from fairshare.scheduler.policy import (
     parse_weight,
     usable_instances,
 )
+from fairshare.scheduler.shares import NEVER, DispatchOrder, Lane, Rank, RankOf, Share
 
-NEVER: Final = -1
-"""Before every instant."""
-
-
-@dataclass(slots=True)
-class EngineJob:
-    """Scheduling state of a job. Times are milliseconds; ``share_identifier`` is "" on a FIFO queue."""
-
-    id: str
-    queue: str
-    share_identifier: str
-    demand: int
-    scheduling_priority: int
-    created_at: int
-    sequence: int
-    status: JobStatus = JobStatus.SUBMITTED
-    status_reason: str | None = None
-    attempt: int = 0
-    scheduled_at: int | None = None
-    started_at: int | None = None
-    stopped_at: int | None = None
-    is_terminated: bool = False
-    stop_reason: str | None = None
-    """Why the present attempt was asked to end; None when it was not."""
-    entry: int = 0
-    """Number of its valid entry in the share's heap: priority changes leave stale entries behind."""
-
-
-@dataclass(slots=True)
-class Share:
-    """One share identifier of a queue: its waiting jobs and what it used."""
-
-    identifier: str
-    window: UsageWindow
-    group: str | None = None
-    """The prefix entry of the policy that covers it, if one does: its weight is that of the whole group."""
-    weight: int = 1
-    """The entry's weight, scaled to an integer common to the queue."""
-    waiting: list[tuple[int, int, int, int, EngineJob]] = field(default_factory=list)
-    open_jobs: int = 0
-    last_start: int = NEVER
-    """When it was last given instances."""
-    last_end: int | None = None
-
-    def push(self, job: EngineJob, priority: int) -> None:
-        """Add a RUNNABLE job, or a new position of it."""
-        job.entry += 1
-        heappush(self.waiting, (-priority, job.created_at, job.sequence, job.entry, job))
-
-    def take(self, demand: int, now: int) -> None:
-        """Hold the instances of a job that is placed."""
-        self.window.change(demand)
-        self.last_start = now
-
-    def head(self) -> EngineJob | None:
-        """Return the job that goes first, dropping stale entries on the way."""
-        while self.waiting:
-            *_, entry, job = self.waiting[0]
-            if entry == job.entry and job.status is JobStatus.RUNNABLE:
-                return job
-            heappop(self.waiting)
-        return None
-
-    def is_active(self, now: int) -> bool:
-        """Whether it counts for reservation and groups: an unfinished job, or one that ended within the window."""
-        if self.open_jobs:
-            return True
-        return self.last_end is not None and now - self.last_end < self.window.window
+__all__ = ["EngineJob", "Environment", "Queue"]
 
 
 @dataclass(slots=True)
@@ -120,14 +53,17 @@ class Environment:
 class Queue:
     """A job queue. Without a policy it has one nameless share, and creation order decides."""
 
-    def __init__(self, name: str, environment: str, history_weight: Fraction) -> None:
+    def __init__(self, name: str, environment: str, options: EngineOptions) -> None:
         self.name = name
         self.environment = environment
         self.priority = 1
+        self.enabled = True
+        self.time_limits: dict[str, int] = {}
+        """Milliseconds at the head, by the code of the reason."""
+        self.line = HeadOfLine()
         self.shares: dict[str, Share] = {}
-        self._last_starts: dict[str, int] = {}  # of shares that were dropped
         self._policy: FairsharePolicy | None = None
-        self._history_weight = history_weight
+        self._options = options
         self._window = DEFAULT_WINDOW_MS
         self._weights: dict[str, Fraction] = {}
         self._scale = 1
@@ -178,16 +114,16 @@ class Queue:
         return job.share_identifier if self._policy else ""
 
     def _push(self, share: Share, job: EngineJob, now: int) -> None:
-        share.push(job, job.scheduling_priority if self._policy else 0)  # first in, first out knows no priority
+        lane = job.demand if self._options.blocking == Blocking.NONE else 0
+        share.push(job, job.scheduling_priority if self._policy else 0, lane)  # first in, first out knows no priority
         self._changed_at = now
 
     def add(self, job: EngineJob, now: int) -> None:
         """Take in a job that became RUNNABLE."""
         name = self._key(job)
         share = self.shares.get(name)
-        if share is None:
-            window = UsageWindow(self._window, now)
-            share = self.shares[name] = Share(name, window, last_start=self._last_starts.pop(name, NEVER))
+        if share is None or not share.is_active(now):
+            share = self.shares[name] = Share(name, UsageWindow(self._window, now))
             self._weigh(share)
         share.open_jobs += 1
         self._push(share, job, now)
@@ -202,10 +138,18 @@ class Queue:
 
     def release(self, job: EngineJob, now: int) -> None:
         """Give back the instances of a job that ends."""
+        self._give_back(job, now)
+        self._close(job, now)
+
+    def take_back(self, job: EngineJob, now: int) -> None:
+        """Let a job whose attempt ended wait again."""
+        self._push(self._give_back(job, now), job, now)
+
+    def _give_back(self, job: EngineJob, now: int) -> Share:
         share = self.shares[self._key(job)]
         share.window.advance(now)
         share.window.change(-job.demand)
-        self._close(job, now)
+        return share
 
     def _close(self, job: EngineJob, now: int) -> None:
         share = self.shares[self._key(job)]
@@ -215,36 +159,52 @@ class Queue:
 
     # -- the choice ----------------------------------------------------------------------------------------------
 
-    def take_fitting(self, environment: Environment, now: int) -> Iterator[EngineJob]:
-        """Yield the jobs to place at this instant, in order, each already counted as held.
+    def place(self, environment: Environment, now: int) -> tuple[list[EngineJob], EngineJob | None]:
+        """Return the jobs to place at this instant, in order, each already counted as held, and the queue's head.
 
-        Ends at the first head that does not fit: it holds up the queue.
+        The head is the first job that could not be placed. Unless the options say otherwise it holds up the queue.
         """
-        if environment.held >= environment.max_capacity:
-            return
         self._forget_idle(now)
-        usable = self._usable(environment, now)
-        for share, job in self._in_order(self.shares.values(), now):
-            if environment.held + job.demand > usable:
-                return
-            environment.held += job.demand
-            share.take(job.demand, now)
+        free = self._usable(environment, now) - environment.held if environment.enabled else 0
+        order = self._order(self.shares.values(), now)
+        placed: list[EngineJob] = []
+        head = None
+        while (turn := order.head()) is not None:
+            share, job = turn
+            fits = job.demand <= free
+            if fits and job.ready_at <= now:
+                free -= job.demand
+                environment.held += job.demand
+                share.take(job.demand, now)
+                placed.append(job)
+                order.place()
+                continue
+            head = head or job
+            if free <= 0 or self._options.blocking == Blocking.QUEUE:
+                break
+            if self._options.blocking == Blocking.SHARE:
+                order.pass_over_share()
+            elif fits:
+                order.pass_over_job()
+            else:
+                order.pass_over_demand()  # what is free becomes less within a pass, so none of that size will fit
+        order.end()
+        if placed:
             self._changed_at = now
-            yield job
+        return placed, head
 
     def dispatch_order(self, now: int, limit: int) -> list[EngineJob]:
         """Return up to ``limit`` RUNNABLE jobs in the order they would go now if there were room for all."""
-        copies = []
         for share in self.shares.values():
-            share.window.advance(now)  # first, so that the copy does not touch what it shares with the original
-            copies.append(replace(share, window=copy(share.window), waiting=share.waiting.copy()))
-        order: list[EngineJob] = []
-        for share, job in self._in_order(copies, now):
-            if len(order) == limit:
-                break
+            share.window.advance(now)  # before it is copied: copies share their past with the original
+        order = self._order([share.clone() for share in self.shares.values()], now)
+        jobs: list[EngineJob] = []
+        while len(jobs) < limit and (turn := order.head()) is not None:
+            share, job = turn
             share.take(job.demand, now)
-            order.append(job)
-        return order
+            jobs.append(job)
+            order.place()
+        return jobs
 
     def positions(self, front: list[EngineJob], now: int) -> Iterator[tuple[str, int]]:
         """Yield (job id, since when it is at its position), as well as the calls of this method can tell.
@@ -262,38 +222,33 @@ class Queue:
             yield job.id, since
         self._seen_at = now
 
-    def _in_order(self, shares: Iterable[Share], now: int) -> Iterator[tuple[Share, EngineJob]]:
-        """Yield each next (share, head); going on means that the head was placed and its share's use was changed."""
-        group_sizes = Counter(share.group for share in self.shares.values() if share.group and share.is_active(now))
-        ranking = []
-        for share in shares:
-            if (job := share.head()) is not None:
-                share.window.advance(now)
-                ranking.append(self._rank(share, share.weight * (group_sizes[share.group] if share.group else 1), job))
-        heapify(ranking)
-        while ranking:
-            _, _, weight, _, _, share, job = ranking[0]
-            yield share, job
-            heappop(share.waiting)
-            if (following := share.head()) is None:
-                heappop(ranking)
-            else:
-                heapreplace(ranking, self._rank(share, weight, following))
+    def _order(self, shares: Iterable[Share], now: int) -> DispatchOrder:
+        return DispatchOrder(shares, _by_age if self._policy is None else self._by_usage(now))
 
-    def _rank(self, share: Share, weight: int, job: EngineJob) -> tuple[int, int, int, int, int, Share, EngineJob]:
+    def _by_usage(self, now: int) -> RankOf:
         """Return the sort key of a share's head: usage times weight, last start, weight, age, sequence. All integers.
 
-        The last start comes before the weight, or a share could starve where ties are the rule: on one instance, jobs
-        that outlast the window leave the other shares with no usage at all. A group's weight is the entry's times its
-        active members, so that all of them together get what one identifier of that weight would (prefix entries,
+        The last start counts only where nothing was used, or a share could starve: on one instance, jobs that outlast
+        the window leave all others without use for ever. A group's weight is the entry's times its active members, so
+        that all of them together get what one identifier of that weight would (prefix entries,
         scheduling-policy-parameters of the user guide).
         """
-        if self._policy is None:
-            return 0, 0, 0, job.created_at, job.sequence, share, job
-        past = self._history_weight
-        window = share.window
-        usage = past.numerator * window.history() + (past.denominator - past.numerator) * window.held * window.window**2
-        return usage * weight, share.last_start, weight, job.created_at, job.sequence, share, job
+        members: dict[str, int] = {}
+        for share in self.shares.values():
+            if share.group is not None and share.is_active(now):
+                members[share.group] = members.get(share.group, 0) + 1
+        past, whole = self._options.history_weight.numerator, self._options.history_weight.denominator
+        present = (whole - past) * self._window**2
+
+        def rank(share: Share, lane: Lane) -> Rank:
+            window = share.window
+            window.advance(now)
+            weight = share.weight if share.group is None else share.weight * members[share.group]
+            score = (past * window.history() + present * window.held) * weight
+            _, created_at, sequence, _, _ = lane[0]
+            return score, NEVER if score else share.last_start, weight, created_at, sequence, share, lane
+
+        return rank
 
     def _usable(self, environment: Environment, now: int) -> int:
         if self._policy is None or not self._policy.compute_reservation:
@@ -302,10 +257,11 @@ class Queue:
         return usable_instances(environment.max_capacity, self._policy.compute_reservation, active)
 
     def _forget_idle(self, now: int) -> None:
-        """Drop shares that are no longer active: by then the window has forgotten their use as well.
+        """Drop shares that are no longer active: by then the window has forgotten their use as well."""
+        for name in [name for name, share in self.shares.items() if not share.is_active(now)]:
+            del self.shares[name]
 
-        Their last start is kept. A share that comes back must not pass for one that was never served.
-        """
-        idle = [name for name, share in self.shares.items() if not share.is_active(now)]
-        for name in idle:
-            self._last_starts[name] = self.shares.pop(name).last_start
+
+def _by_age(share: Share, lane: Lane) -> Rank:
+    _, created_at, sequence, _, _ = lane[0]
+    return 0, 0, 0, created_at, sequence, share, lane

@@ -6,6 +6,7 @@ Times lie on a coarse grid, with some odd milliseconds: same-instant events and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from fairshare.model import FairsharePolicy, JobStatus, ShareAttributes
 from fairshare.scheduler.driver import settle
 from fairshare.scheduler.engine import (
+    Blocking,
     Change,
     Engine,
     EngineOptions,
@@ -21,20 +23,30 @@ from fairshare.scheduler.engine import (
     PutEnvironment,
     PutQueue,
     RemoveQueue,
+    RetryAction,
+    RetryRule,
+    TimeLimit,
     Transition,
 )
 from fairshare.scheduler.queues import EngineJob
 
 END_OF_TIME = 10**9
 
+Course = tuple[tuple[int, JobStatus, str], ...]
+"""What execution reports of an attempt: (ms after the dispatch, status, reason), in order."""
+
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A submission at ``at`` ms, and what execution will report: (ms after the dispatch, status), in order."""
+    """A submission at ``at`` ms, and the course of each of its dispatches; the last one is that of all later ones."""
 
     submission: JobSubmission
     at: int
-    reports: tuple[tuple[int, JobStatus], ...]
+    courses: tuple[Course, ...]
+
+    def course(self, attempt: int) -> Course:
+        """Return the course of the dispatch with this number, from 1."""
+        return self.courses[min(attempt, len(self.courses)) - 1]
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,7 @@ class Player:
     def __init__(self, workload: Workload, submits: bool = True) -> None:
         self.workload = workload
         self.stopped: list[str] = []
-        self._plans = {planned.submission.job_id: planned.reports for planned in workload.jobs}
+        self._plans = {planned.submission.job_id: planned for planned in workload.jobs}
         self.engine = Engine(workload.options)
         for change in workload.setup:
             self.engine.reconfigure(change, 0)
@@ -83,8 +95,8 @@ class Player:
 
     def start(self, job: EngineJob, at: int) -> None:
         """Executor port."""
-        for delay, status in self._plans[job.id]:
-            self.engine.report(job.id, job.attempt, status, at + delay, str(status))
+        for delay, status, reason in self._plans[job.id].course(job.attempt):
+            self.engine.report(job.id, job.attempt, status, at + delay, reason)
 
     def stop(self, job: EngineJob, at: int) -> None:
         """Executor port."""
@@ -96,6 +108,27 @@ class Player:
 
 SHARES = ("A", "B", "User1", "User2", "unlisted")
 WEIGHTS = ("1", "2", "3", "5", "0.5", "0.125", "1.5")
+
+COMPLETED = "Training job completed"
+NO_CAPACITY = "Received status from SageMaker: CapacityError: no ml.p5.48xlarge"
+ENDINGS = (COMPLETED, COMPLETED, "AlgorithmError: x", "Received status from SageMaker: InternalServerError: y")
+RETRY_STRATEGIES = (
+    (),
+    (RetryRule(RetryAction.EXIT, "*AlgorithmError*"),),
+    (
+        RetryRule(RetryAction.RETRY, "Received status from SageMaker: InternalServerError*"),
+        RetryRule(RetryAction.EXIT, "*"),
+    ),
+)
+TIME_LIMITS = (
+    (),
+    (),
+    (TimeLimit("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", 300_000),),
+    (
+        TimeLimit("MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE", 60_000),
+        TimeLimit("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", 30_500),
+    ),
+)
 
 instants = st.one_of(st.integers(0, 30).map(lambda n: n * 30_000), st.integers(0, 2_000_000))
 arrivals = st.one_of(st.just(0), st.integers(0, 10).map(lambda n: n * 60_000), st.integers(0, 1_500_000))
@@ -116,62 +149,92 @@ def policies(draw: st.DrawFn, reservations: tuple[int, ...] = (0, 0, 0, 25, 50, 
 
 
 @st.composite
-def reports(draw: st.DrawFn) -> tuple[tuple[int, JobStatus], ...]:
-    """An attempt's course: some statuses are skipped, and it always ends."""
+def courses(draw: st.DrawFn, endings: tuple[str, ...] = ENDINGS) -> Course:
+    """An attempt's course: some statuses are skipped, and it always ends. Late reports may follow."""
     end = draw(run_times)
-    course: list[tuple[int, JobStatus]] = []
+    course: list[tuple[int, JobStatus, str]] = []
     if draw(st.booleans()):
-        course.append((draw(st.integers(0, min(end, 90_000))), JobStatus.STARTING))
+        course.append((draw(st.integers(0, min(end, 90_000))), JobStatus.STARTING, "downloading"))
     if draw(st.booleans()):
-        course.append((draw(st.integers(course[0][0] if course else 0, end)), JobStatus.RUNNING))
-    return (*course, (end, draw(st.sampled_from((JobStatus.SUCCEEDED, JobStatus.SUCCEEDED, JobStatus.FAILED)))))
+        course.append((draw(st.integers(course[0][0] if course else 0, end)), JobStatus.RUNNING, "training"))
+    ending = draw(st.sampled_from(endings))
+    course.append((end, JobStatus.SUCCEEDED if ending == COMPLETED else JobStatus.FAILED, ending))
+    if draw(st.integers(0, 9)) == 0:
+        course.append((end + draw(run_times), draw(st.sampled_from((JobStatus.RUNNING, JobStatus.FAILED))), "late"))
+    return tuple(course)
 
 
 @st.composite
-def planned_jobs(draw: st.DrawFn, queues: tuple[str, ...]) -> tuple[PlannedJob, ...]:
-    """Jobs of any share, size, priority and course."""
-    return tuple(
-        PlannedJob(
-            JobSubmission(
-                f"job-{number}",
-                draw(st.sampled_from(queues)),
-                demand=draw(st.sampled_from((1, 1, 1, 2, 3, 5))),
-                share_identifier=draw(st.sampled_from(SHARES)),
-                scheduling_priority=draw(st.integers(0, 3)),
-            ),
-            at=draw(arrivals),
-            reports=draw(reports()),
+def planned_jobs(draw: st.DrawFn, queues: tuple[str, ...], fails: bool = False) -> tuple[PlannedJob, ...]:
+    """Jobs of any share, size, priority and course; if ``fails``, with a retry strategy, time-outs and lost capacity.
+
+    A course that lacks capacity is never the last, or the job would be tried for ever.
+    """
+    jobs = []
+    for number in range(draw(st.integers(4, 20))):
+        submission = JobSubmission(
+            f"job-{number}",
+            draw(st.sampled_from(queues)),
+            demand=draw(st.sampled_from((1, 1, 1, 2, 3, 5))),
+            share_identifier=draw(st.sampled_from(SHARES)),
+            scheduling_priority=draw(st.integers(0, 3)),
         )
-        for number in range(draw(st.integers(4, 20)))
+        earlier: list[Course] = []
+        if fails:
+            submission = replace(
+                submission,
+                attempts=draw(st.integers(1, 4)),
+                evaluate_on_exit=draw(st.sampled_from(RETRY_STRATEGIES)),
+                attempt_duration_ms=draw(st.sampled_from((None, None, 60_000, 600_000))),
+            )
+            earlier = draw(st.lists(courses((*ENDINGS, NO_CAPACITY, NO_CAPACITY, "MaxPendingTime")), max_size=4))
+        jobs.append(PlannedJob(submission, draw(arrivals), (*earlier, draw(courses()))))
+    return tuple(jobs)
+
+
+@st.composite
+def queues(draw: st.DrawFn, policy: FairsharePolicy | None, name: str, rich: bool) -> PutQueue:
+    """A queue on ``env``."""
+    limits = draw(st.sampled_from(TIME_LIMITS)) if rich else ()
+    return PutQueue(name, "env", draw(st.sampled_from((1, 5, 9))), policy, time_limits=limits)
+
+
+@st.composite
+def options(draw: st.DrawFn) -> EngineOptions:
+    """Any choice among those that AWS leaves open."""
+    return EngineOptions(
+        history_weight=draw(st.sampled_from((Fraction(9, 10), Fraction(9, 10), Fraction(0), Fraction(1)))),
+        blocking=draw(st.sampled_from(Blocking)),
+        capacity_backoff_ms=draw(st.sampled_from((0, 0, 30_000))),
     )
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> Workload:
-    """One environment; one or two queues, fair-share or FIFO; jobs; and everything a person may do meanwhile."""
-    policy = draw(st.one_of(st.none(), policies(), policies(), policies()))
-    setup: list[Change] = [PutEnvironment("env", draw(st.integers(1, 6))), PutQueue("q", "env", 5, policy)]
-    other = draw(
-        st.one_of(st.none(), st.builds(PutQueue, st.just("other"), st.just("env"), st.sampled_from((1, 5, 9))))
-    )
-    if other is not None:
-        setup.append(replace(other, policy=draw(st.one_of(st.none(), policies()))))
-    jobs = draw(planned_jobs(("q", "other") if other else ("q",)))
+def workloads(draw: st.DrawFn, rich: bool = False) -> Workload:
+    """One environment, one to three queues, fair-share or FIFO, jobs, and everything a person may do meanwhile.
+
+    If ``rich``, jobs fail and are retried, queues have time limits, and the engine has any options.
+    """
+    some_policy = st.one_of(st.none(), policies(), policies(), policies())
+    names = draw(st.sampled_from((("q",), ("q", "other"), ("q", "other", "third"))))
+    setup = [draw(queues(draw(some_policy), name, rich)) for name in names]
+    jobs = draw(planned_jobs(names, fails=rich))
     ids = st.sampled_from([planned.submission.job_id for planned in jobs])
     change: st.SearchStrategy[Change] = st.builds(
         PutEnvironment, st.just("env"), st.integers(0, 8), st.sampled_from((True, True, False))
     )
-    if policy is not None:
-        change |= st.builds(PutQueue, st.just("q"), st.just("env"), st.sampled_from((1, 5)), policies())
-    if other is not None:
+    if setup[0].policy is not None:
+        change |= policies().flatmap(lambda policy: queues(policy, "q", rich))
+    if "other" in names:
         change |= st.just(RemoveQueue("other"))
     return Workload(
-        setup=tuple(setup),
+        setup=(PutEnvironment("env", draw(st.integers(1, 6))), *setup),
         jobs=jobs,
         changes=tuple(draw(st.lists(st.tuples(instants, change), max_size=4))),
         terminations=tuple(draw(st.lists(st.tuples(instants, ids), max_size=6))),
         updates=tuple(draw(st.lists(st.tuples(instants, ids, st.integers(0, 3)), max_size=6))),
         stop_takes=draw(st.sampled_from((0, 20_000, 120_000))),
+        options=draw(options()) if rich else EngineOptions(),
     )
 
 
@@ -185,6 +248,6 @@ def workload_kit() -> SimpleNamespace:
         workloads=workloads,
         planned_jobs=planned_jobs,
         policies=policies,
-        reports=reports,
+        courses=courses,
         shares=SHARES,
     )

@@ -36,7 +36,7 @@ class LateMachine(threading.Event):
 
 @given(st.data(), st.randoms(use_true_random=True))
 def test_virtual_and_wall_clock_give_equal_logs(workload_kit: Any, data: st.DataObject, rng: random.Random) -> None:
-    workload = data.draw(workload_kit.workloads())
+    workload = data.draw(workload_kit.workloads(rich=True))
     machine = LateMachine(rng)
     seen: list[Any] = []
     virtual, wall = workload_kit.Player(workload), workload_kit.Player(workload)
@@ -47,7 +47,7 @@ def test_virtual_and_wall_clock_give_equal_logs(workload_kit: Any, data: st.Data
 
 @given(st.data())
 def test_settling_in_many_small_steps_is_settling_once(workload_kit: Any, data: st.DataObject) -> None:
-    workload = data.draw(workload_kit.workloads())
+    workload = data.draw(workload_kit.workloads(rich=True))
     stepwise = workload_kit.Player(workload)
     log = []
     for now in sorted(data.draw(st.lists(st.integers(0, 4_000_000), max_size=60))):

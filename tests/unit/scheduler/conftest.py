@@ -9,7 +9,15 @@ import pytest
 
 from fairshare.model import FairsharePolicy, JobStatus, ShareAttributes
 from fairshare.scheduler.driver import settle
-from fairshare.scheduler.engine import Engine, EngineOptions, JobSubmission, PutEnvironment, PutQueue, Transition
+from fairshare.scheduler.engine import (
+    Engine,
+    EngineOptions,
+    JobSubmission,
+    PutEnvironment,
+    PutQueue,
+    RetryRule,
+    Transition,
+)
 from fairshare.scheduler.queues import EngineJob
 
 
@@ -47,11 +55,16 @@ class Lab:
         at: float = 0,
         runs: float | None = None,
         queue: str = "q",
+        attempts: int = 1,
+        rules: tuple[RetryRule, ...] = (),
+        duration: float | None = None,
     ) -> str:
-        """Submit a job; nothing is worked off yet."""
+        """Submit a job; nothing is worked off yet. ``duration`` is the limit of an attempt, in seconds."""
         if runs is not None:
             self._runs[job_id] = runs
-        return self.engine.submit(JobSubmission(job_id, queue, demand, share, priority), int(at * 1000))
+        limit = None if duration is None else int(duration * 1000)
+        submission = JobSubmission(job_id, queue, demand, share, priority, attempts, rules, limit)
+        return self.engine.submit(submission, int(at * 1000))
 
     def burst(self, jobs: Mapping[str, int], *, demand: int | Mapping[str, int] = 1, at: float = 0) -> None:
         """Submit ``{share: number of jobs}`` in one instant, share by share; jobs are named ``<share>-<number>``."""
@@ -60,11 +73,22 @@ class Lab:
                 size = demand if isinstance(demand, int) else demand[share]
                 self.submit(f"{share}-{index}", share, demand=size, at=at)
 
-    def finish(self, *job_ids: str, at: float, status: JobStatus = JobStatus.SUCCEEDED) -> None:
+    def finish(
+        self, *job_ids: str, at: float, status: JobStatus = JobStatus.SUCCEEDED, reason: str | None = None
+    ) -> None:
         """Let present attempts end at ``at``, and work that off."""
         for job_id in job_ids:
-            self.engine.report(job_id, self.engine.job(job_id).attempt, status, int(at * 1000))
+            self.engine.report(job_id, self.engine.job(job_id).attempt, status, int(at * 1000), reason)
         self.to(at)
+
+    def fail(self, *job_ids: str, at: float, reason: str = "AlgorithmError: x") -> None:
+        """Let present attempts fail at ``at``, and work that off."""
+        self.finish(*job_ids, at=at, status=JobStatus.FAILED, reason=reason)
+
+    def run(self, *job_ids: str, at: float) -> None:
+        """Let present attempts be RUNNING from ``at`` on, and work that off."""
+        self.to(at)
+        self.finish(*job_ids, at=at, status=JobStatus.RUNNING)
 
     def to(self, at: float) -> list[Transition]:
         """Work off everything up to ``at``; returns what was new."""

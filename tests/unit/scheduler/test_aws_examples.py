@@ -218,3 +218,48 @@ def test_derived_table_with_a_prefix_entry(make_lab: MakeLab, options: EngineOpt
     lab.burst({"X": 9, "UserA1": 9, "UserA2": 9})
     lab.to(0)
     assert lab.held() == {"X": 5, "UserA1": 2, "UserA2": 2}
+
+
+# -- field case C33: which way weights and reservation work ------------------------------------------------------------
+
+
+@both_usage_rules
+def test_c33_the_lower_weight_gets_more(make_lab: MakeLab, options: EngineOptions) -> None:
+    """20 instances, HIGHPRI 0.25 and LOWPRI 1, endless equal jobs of one instance: 16 to 4, also in the long run."""
+    lab = make_lab(20, {"HIGHPRI": "0.25", "LOWPRI": "1"}, options=options)
+    for number in range(1000):
+        for share in ("LOWPRI", "HIGHPRI"):
+            lab.submit(f"{share}-{number}", share, runs=60)
+    lab.to(0)
+    assert lab.held() == {"HIGHPRI": 16, "LOWPRI": 4}
+    lab.to(60 * 50)
+    shares = [lab.engine.job(job_id).share_identifier for job_id in lab.started()]
+    assert shares.count("HIGHPRI") / len(shares) == pytest.approx(0.8, abs=0.01)
+
+
+def test_c33_the_reserve_shrinks_with_each_active_share(make_lab: MakeLab) -> None:
+    """40 instances and a reservation of 50: 20, 10 and 5 are kept free for 1, 2 and 3 active shares."""
+    lab = make_lab(40, {}, reservation=50)
+    reserved = []
+    for share in "ABC":
+        lab.burst({share: 40})
+        lab.to(0)
+        reserved.append(40 - sum(lab.held().values()))
+    assert reserved == [20, 10, 5]
+
+
+def test_c33_decay_0_is_the_window_of_600_seconds(make_lab: MakeLab) -> None:
+    """Not "no memory": A's use of 9 minutes ago still counts, and exactly as long as with 600 written out."""
+
+    def first(at: int, decay: int) -> str:
+        lab = make_lab(1, {"A": "1", "B": "5"}, decay=decay)
+        lab.submit("A-0", "A", runs=10)
+        lab.submit("blocker", "C", at=at - 5, runs=5)
+        lab.submit("A-1", "A", at=at - 1)
+        lab.submit("B-1", "B", at=at - 1)
+        lab.to(at)
+        return str(lab.started()[-1])
+
+    for decay in (0, 600):
+        assert [first(at, decay) for at in (550, 608, 700)] == ["B-1", "B-1", "A-1"]
+    assert first(700, 3600) == "B-1"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
-from fairshare.scheduler.clock import SystemClock, VirtualClock
+from fairshare.scheduler.clock import SystemClock, VirtualClock, uptime_ms
 
 
 class Machine(threading.Event):
@@ -89,3 +90,8 @@ def test_virtual_time_moves_when_told_and_never_back() -> None:
     assert clock.now() == 250
     clock.advance(50)
     assert clock.now() == 300
+
+
+def test_uptime_is_the_machines_monotonic_clock() -> None:
+    before = time.monotonic_ns() // 1_000_000
+    assert before <= uptime_ms() <= time.monotonic_ns() // 1_000_000

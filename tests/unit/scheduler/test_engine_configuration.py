@@ -315,3 +315,78 @@ def test_the_engine_goes_on_after_a_change_that_cannot_be_made() -> None:
         ("before", JobStatus.SCHEDULED, 1),
         ("after", JobStatus.RUNNABLE, 1),
     ]
+
+
+# -- state of a queue --------------------------------------------------------------------------------------------------
+
+
+def test_a_disabled_queue_takes_no_jobs_and_finishes_those_it_has(make_lab: MakeLab) -> None:
+    """https://docs.aws.amazon.com/batch/latest/APIReference/API_UpdateJobQueue.html (state)."""
+    lab = make_lab(1)
+    lab.submit("running")
+    lab.submit("waiting", attempts=2)
+    lab.submit("later", at=50)
+    lab.to(0)
+    lab.put(PutQueue("q", "env", enabled=False), at=1)
+    with pytest.raises(ValueError, match=r"^queue q is disabled: it takes no new jobs$"):
+        lab.submit("new")
+    lab.finish("running", at=2)
+    lab.fail("waiting", at=3)
+    lab.finish("waiting", at=60)
+    lab.finish("later", at=70)
+    assert lab.started() == ["running", "waiting", "waiting", "later"]
+    lab.put(PutQueue("q", "env"), at=80)
+    lab.submit("new", at=80)
+    lab.to(80)
+    assert lab.status("new") is JobStatus.SCHEDULED
+
+
+def test_a_queue_being_deleted_retries_nothing(make_lab: MakeLab) -> None:
+    lab = make_lab(1)
+    lab.submit("failing", attempts=10)
+    lab.to(0)
+    lab.put(RemoveQueue("q"), at=1)
+    lab.fail("failing", at=2, reason="CapacityError")
+    assert (lab.status("failing"), lab.engine.job("failing").status_reason) == (JobStatus.FAILED, "Job queue deleted")
+    with pytest.raises(KeyError, match="q"):
+        lab.engine.snapshot("q")
+
+
+def test_a_lowered_limit_holds_for_jobs_that_are_tried_again(make_lab: MakeLab) -> None:
+    lab = make_lab(4)
+    for number in range(4):
+        lab.submit(f"job-{number}", attempts=2)
+    lab.to(0)
+    lab.put(PutEnvironment("env", 2), at=1)
+    lab.fail("job-0", "job-1", at=2)
+    assert lab.engine.instances_held("env") == 2
+    lab.finish("job-2", at=3)
+    assert lab.started()[4:] == ["job-0"]
+
+
+def test_jobs_tried_again_in_a_disabled_environment_wait(make_lab: MakeLab) -> None:
+    lab = make_lab(1)
+    lab.submit("j", attempts=2)
+    lab.to(0)
+    lab.put(PutEnvironment("env", 1, enabled=False), at=1)
+    lab.fail("j", at=2)
+    assert lab.status("j") is JobStatus.RUNNABLE
+    lab.put(PutEnvironment("env", 1), at=3)
+    assert lab.status("j") is JobStatus.SCHEDULED
+
+
+def test_three_queues_go_on_by_priority_as_capacity_comes_and_goes(make_lab: MakeLab, make_policy: MakePolicy) -> None:
+    """The first queue takes all it can use; a lower one gets what its blocked head leaves."""
+    lab = make_lab(6)
+    lab.put(PutQueue("fair", "env", priority=5, policy=make_policy({"A": "1", "B": "1"})))
+    lab.put(PutQueue("top", "env", priority=9))
+    lab.submit("top-4", demand=4, queue="top", runs=10)
+    lab.submit("top-3", demand=3, queue="top", runs=10)
+    for share in "AB":
+        lab.submit(f"{share}-0", share, queue="fair", runs=20)
+    lab.submit("q-1", runs=5)
+    lab.to(0)
+    assert lab.started() == ["top-4", "A-0", "B-0"]
+    lab.to(10)
+    assert lab.started()[3:] == ["top-3", "q-1"]
+    assert lab.engine.instances_held("env") == 6

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from fairshare.model import JobStatus
-from fairshare.scheduler.engine import PutEnvironment, PutQueue
+from fairshare.scheduler.engine import EngineOptions, PutEnvironment, PutQueue
 
 MakeLab = Callable[..., Any]
 
@@ -139,7 +140,7 @@ def test_a_tie_of_weights_goes_to_the_older_head_and_then_to_the_earlier_submiss
     assert lab.started() == ["y", "z", "x"]
 
 
-def test_a_tie_goes_to_the_share_served_longest_ago_before_weights_are_looked_at(make_lab: MakeLab) -> None:
+def test_among_shares_without_use_the_one_served_longest_ago_goes_first(make_lab: MakeLab) -> None:
     """On one instance, jobs that outlast the window leave all other shares at zero: LOW must not starve."""
     lab = make_lab(1, {"HIGH": "1", "MID": "3", "LOW": "5"})
     for share in ("HIGH", "MID", "LOW"):
@@ -149,16 +150,42 @@ def test_a_tie_goes_to_the_share_served_longest_ago_before_weights_are_looked_at
     assert lab.start_order() == "HIGHMIDLOW" * 3
 
 
-def test_a_share_that_comes_back_does_not_pass_for_one_that_was_never_served(make_lab: MakeLab) -> None:
-    """Both are long forgotten by the window. LOW was served longest ago, so it goes first in spite of its weight."""
+def test_a_tie_of_shares_with_use_goes_to_the_lower_weight_whoever_was_served_last(make_lab: MakeLab) -> None:
+    """HIGH holds 5 instances of weight 1, LOW 1 of weight 5: the same score, if only present use counts."""
+    lab = make_lab(7, {"HIGH": "1", "LOW": "5"}, options=EngineOptions(history_weight=Fraction(0)))
+    lab.submit("low-0", "LOW")
+    lab.submit("high-0", "HIGH", demand=5, at=50)
+    lab.submit("low-1", "LOW", at=60)
+    lab.submit("high-1", "HIGH", at=60)
+    lab.put(PutEnvironment("env", 6), at=55)
+    lab.put(PutEnvironment("env", 7), at=100)
+    assert lab.started() == ["low-0", "high-0", "high-1"]
+
+
+def test_a_share_that_went_inactive_counts_as_never_served(make_lab: MakeLab) -> None:
+    """The window has forgotten who came last, so weights decide among those that come back and the new one."""
     lab = make_lab(1, {"HIGH": "1", "LOW": "5"})
     lab.submit("low-0", "LOW", runs=10)
     lab.submit("high-0", "HIGH", at=1, runs=10)
-    lab.submit("other", "OTHER", at=5000, runs=1)
-    for job_id, share in (("high-1", "HIGH"), ("low-1", "LOW"), ("new", "NEW")):
+    lab.to(5000)
+    for job_id, share in (("low-1", "LOW"), ("new", "NEW"), ("high-1", "HIGH")):
         lab.submit(job_id, share, at=9000, runs=1000)
     lab.to(20_000)
-    assert lab.started() == ["low-0", "high-0", "other", "new", "low-1", "high-1"]
+    assert lab.started() == ["low-0", "high-0", "new", "high-1", "low-1"]
+
+
+def test_a_share_is_forgotten_whether_or_not_anything_happened_meanwhile(make_lab: MakeLab) -> None:
+    def order(*, something_happens: bool) -> list[str]:
+        lab = make_lab(1, {"HIGH": "1", "LOW": "5"})
+        lab.submit("high-0", "HIGH", runs=10)
+        if something_happens:
+            lab.put(PutEnvironment("env", 1), at=1000)
+        lab.submit("low", "LOW", at=2000)
+        lab.submit("high-1", "HIGH", at=2000)
+        lab.to(2000)
+        return list(lab.started())
+
+    assert order(something_happens=True) == order(something_happens=False) == ["high-0", "high-1"]
 
 
 # -- gangs -------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ Six ideas hold the program together.
 
 Packages, lowest first. Imports point downwards only, and import-linter holds that::
 
+    version     the version of the package
     model       vocabulary: statuses, resources, jobs, the camelCase codec, the exception tree
     scheduler   policy (share arithmetic), queues, engine, driver, clock. Pure
     config      fairshare.yaml and job files -> validated models; every error has file:line:column
@@ -36,10 +37,29 @@ subprocess are imported by edges only, and there only when needed, so that `--he
 The way of a job: `cli.submit` reads targets; `submit.prepare` expands sweeps, fills in defaults and checks everything
 that can be known before the first write; `trainer.payload` has the SageMaker SDK's ModelTrainer build the training
 request through a session that only records its uploads; `submit.dispatch` uploads what is missing, then journals and
-sends wave by wave through `aws.jobs`. On the other side of the wire `local.moto_backend` hands it to the engine, whose
-transitions start and stop attempts in a launcher: a simulated run, or a process under SageMaker's container contract.
+sends wave by wave through `aws.jobs`. On the other side of the wire `local.moto_responses` hands it to the engine,
+whose transitions start and stop attempts in a launcher: a simulated run, or a process under SageMaker's container
+contract.
+
+For users' own tests there is `LocalAWS`, imported when it is asked for.
 """
 
-__version__ = "0.1.0"
+from __future__ import annotations
 
-__all__ = ["__version__"]
+from typing import TYPE_CHECKING, Any
+
+from fairshare.version import __version__
+
+if TYPE_CHECKING:
+    from fairshare.local.testkit import LocalAWS
+
+__all__ = ["LocalAWS", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is used first (PEP 562): ``import fairshare`` stays light."""
+    if name == "LocalAWS":
+        from fairshare.local.testkit import LocalAWS
+
+        return LocalAWS
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from fairshare import __version__
 from fairshare.aws.errors import Caller, is_loopback_url, translated
 from fairshare.model import CredentialsError, NotFoundError, UsageError, partition_of
+from fairshare.version import __version__
 
 _ATTEMPTS: Final = 5
 _LOOPBACK_ATTEMPTS: Final = 2
@@ -151,6 +151,19 @@ class AwsSession:
                 region_name=self.region,
                 botocore_session=_isolated_botocore_session(),
             )
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that bring any other AWS client to the same local AWS; empty for a session on AWS."""
+        if self._keys is None or self.endpoint_url is None:
+            return {}
+        access_key_id, secret_access_key = self._keys
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_ACCESS_KEY_ID": access_key_id,
+            "AWS_SECRET_ACCESS_KEY": secret_access_key or "",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+        }
 
     def client(self, service: str, *, retries: int | None = None) -> Any:
         """Return the client of a service, e.g. ``batch``.

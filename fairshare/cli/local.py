@@ -1,21 +1,27 @@
-"""``fairshare local start | stop | status``: AWS on this machine."""
+"""``fairshare local start | stop | status | env | events``: AWS on this machine."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from fairshare.cli.command import command, new_app
 from fairshare.cli.context import AppContext
+from fairshare.cli.local_events import events
+from fairshare.cli.ready_file import ReadyFile, default_ready_file
 from fairshare.model import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from fairshare.local.daemon import RunningServer
+    from fairshare.local.server import LocalServer
 
 app = new_app("AWS on this machine: Batch, SageMaker, S3, CloudWatch, Logs, IAM and STS on 127.0.0.1.")
+
+
+_REGION: Final = "us-east-1"
 
 
 class LauncherName(StrEnum):
@@ -25,15 +31,13 @@ class LauncherName(StrEnum):
     SIMULATED = "simulated"
 
 
-ReadyFile = Annotated[
-    Path | None,
-    typer.Option("--ready-file", metavar="FILE", help="Where address and key go (default: where --local looks)."),
-]
-
-
 @command(
     app,
-    examples=("fairshare local start", "fairshare local start --launcher simulated --speed 60 --port 4566"),
+    examples=(
+        "fairshare local start",
+        "fairshare local start --launcher simulated --speed 60 --port 4566",
+        "fairshare local start --faults lost_reply=0.2,throttle=0.2,error=0.05,latency_ms=5,submit_tps=5",
+    ),
     exit_codes=(8,),
 )
 def start(
@@ -43,17 +47,23 @@ def start(
     ] = LauncherName.PROCESS,
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 = any free port.")] = 0,
     state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="Job directories and the server's log.")
+        Path | None, typer.Option("--state-dir", metavar="DIR", help="Its state, job directories and log.")
     ] = None,
     ready_file: ReadyFile = None,
     foreground: Annotated[bool, typer.Option("--foreground", help="Serve until Ctrl-C or SIGTERM.")] = False,
     speed: Annotated[
         float, typer.Option("--speed", metavar="X", help="Divides simulated run times; time stamps stay real.")
     ] = 1.0,
+    faults: Annotated[
+        list[str] | None,
+        typer.Option("--faults", metavar="RULE", help="What goes wrong on purpose: throttle=0.2,ops=... Repeatable."),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin from empty; old state is moved aside.")] = False,
 ) -> None:
     """Start AWS on this machine. Commands with --local talk to it.
 
-    It listens on 127.0.0.1 only and answers only who knows the random key in the ready file.
+    It listens on 127.0.0.1 only and answers only who knows the random key in the ready file. It goes on where it
+    stopped, even when it was killed: jobs whose processes ended with it have failed, everything else is as it was.
     """
     if speed <= 0:
         raise UsageError(f"--speed {speed} is not more than 0", hint="60 makes a simulated minute a second")
@@ -61,13 +71,20 @@ def start(
         raise UsageError("--speed is for --launcher simulated", hint="real scripts take the time they take")
     folder = (state_dir or context.state_dir / "local").absolute()
     ready = (ready_file or default_ready_file(context)).absolute()
+    rules = faults or []
     if foreground:
-        _serve(context, launcher=launcher, port=port, folder=folder, ready=ready, speed=speed)
+        from fairshare.local.server import LocalServer
+
+        options: dict[str, Any] = {"port": port, "speed": speed, "faults": rules, "fresh": fresh}
+        _serve(context, LocalServer(launcher=launcher.value, state_dir=folder, ready_file=ready, **options), launcher)
         return
     from fairshare.local.daemon import start_server
+    from fairshare.local.faults import Faults
 
+    Faults(rules)  # says what is wrong here rather than in the server's log
     arguments = ["--launcher", launcher.value, "--port", str(port), "--speed", str(speed)]
     arguments += ["--state-dir", str(folder), "--ready-file", str(ready)]
+    arguments += [word for rule in rules for word in ("--faults", rule)] + ["--fresh"] * fresh
     server = start_server(arguments, ready_file=ready, log_file=folder / "server.log", clock=context.clock)
     _show(context, server, "is up")
     context.out.suggest("fairshare setup --local")
@@ -93,20 +110,31 @@ def status(context: AppContext, ready_file: ReadyFile = None) -> None:
     _show(context, server, "is up")
 
 
-def default_ready_file(context: AppContext) -> Path:
-    """Return where ``--local`` looks for address and key."""
-    from fairshare.config.paths import local_ready_file
+@command(app, examples=('eval "$(fairshare local env)" && aws batch describe-job-queues',), exit_codes=(4,))
+def env(context: AppContext, ready_file: ReadyFile = None) -> None:
+    """Print the variables that bring any other AWS client here, for a shell to evaluate."""
+    import shlex
 
-    return local_ready_file(context.environ)
+    from fairshare.aws.session import AwsSession
+
+    session = AwsSession.from_ready_file(ready_file or default_ready_file(context), context.options.region or _REGION)
+    variables = session.environment()
+    context.out.show(
+        "LocalEnvironment",
+        {"environment": variables},
+        text=lambda width: "\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
+    )
 
 
-def _serve(context: AppContext, *, launcher: LauncherName, port: int, folder: Path, ready: Path, speed: float) -> None:
+command(
+    app, examples=("fairshare local events -f -o json | jq .detail.status",), exit_codes=(4,), short_file_flag=False
+)(events)
+
+
+def _serve(context: AppContext, server: LocalServer, launcher: LauncherName) -> None:
     """Serve in this process; Ctrl-C and SIGTERM are the normal end."""
     import threading
 
-    from fairshare.local.server import LocalServer
-
-    server = LocalServer(launcher=launcher.value, port=port, state_dir=folder, ready_file=ready, speed=speed)
     try:
         address = server.start()
         context.out.talk(f"AWS on this machine: {address.endpoint_url} ({launcher} launcher). Ctrl-C ends it.")

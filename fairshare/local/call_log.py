@@ -10,6 +10,9 @@ from typing import Any, Final
 KEPT_CALLS: Final = 10_000
 """Older calls are forgotten."""
 
+CALL_KEY: Final = "fairshare.call"
+"""Where a server's request carries its `ApiCall`: it is needed before moto sees the request."""
+
 _LONGEST_VALUE: Final = 200
 _NEVER_KEPT: Final = frozenset({"serviceRequestPayload", "Environment", "HyperParameters", "messages", "logEvents"})
 """Parameters that may hold what users keep secret, or much of it."""

@@ -18,7 +18,9 @@ from fairshare.model import FairshareError, NotFoundError, WaitTimeoutError
 from fairshare.scheduler.clock import Clock
 
 _LOOK_MS: Final = 20
-_START_MS: Final = 60_000
+_START_MS: Final = 300_000
+"""A server repeats what it did before, a few hundred calls a second."""
+
 _STOP_MS: Final = 180_000
 """Jobs that save a checkpoint when they are stopped may take SageMaker's 120 s."""
 
@@ -55,7 +57,7 @@ def start_server(arguments: Sequence[str], *, ready_file: Path, log_file: Path, 
     Raises:
         FairshareError: a server with that ready file runs already, or the new one ended at once; its last output is in
             the message.
-        WaitTimeoutError: it is not up after a minute; it is ended.
+        WaitTimeoutError: it is not up after five minutes; it is ended.
     """
     running = find_server(ready_file)
     if running is not None:
@@ -82,7 +84,9 @@ def start_server(arguments: Sequence[str], *, ready_file: Path, log_file: Path, 
         clock.sleep_until(clock.now() + _LOOK_MS)
     process.kill()
     process.wait()
-    raise WaitTimeoutError("the local AWS was not up after a minute and was ended", hint=f"its output is in {log_file}")
+    raise WaitTimeoutError(
+        "the local AWS was not up after five minutes and was ended", hint=f"its output is in {log_file}"
+    )
 
 
 def stop_server(ready_file: Path, clock: Clock) -> RunningServer:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Final
+from typing import Final, Protocol
 
-from fairshare.local.runtime import Runtime
 from fairshare.scheduler.clock import Clock
 
 _RETRY_MS: Final = 1_000
@@ -14,17 +13,27 @@ _RETRY_MS: Final = 1_000
 _logger = logging.getLogger(__name__)
 
 
+class Pumped(Protocol):
+    """What moves when it is pumped: a `fairshare.local.runtime.Runtime`, or the history that writes its moves down."""
+
+    def pump(self) -> None:
+        """Do everything that is due at the present instant."""
+
+    def next_event_at(self) -> int | None:
+        """Return the instant, in milliseconds, at which something will happen by itself; None = nothing will."""
+
+
 class Driver:
-    """Pumps a runtime when its next event is due, or when it is woken.
+    """Pumps when the next event is due, or when it is woken.
 
     Args:
-        runtime: what to pump.
+        pumped: what to pump.
         clock: what its instants are measured on.
         wake: set by anybody to have it look at once: a process ended, or a call changed when the next event is due.
     """
 
-    def __init__(self, runtime: Runtime, clock: Clock, wake: threading.Event) -> None:
-        self._runtime = runtime
+    def __init__(self, pumped: Pumped, clock: Clock, wake: threading.Event) -> None:
+        self._pumped = pumped
         self._clock = clock
         self._wake = wake
         self._is_stopping = False
@@ -51,8 +60,8 @@ class Driver:
     def _pump(self) -> int | None:
         """Return the next instant to look at. A failure is logged and tried again: the queues must not stand still."""
         try:
-            self._runtime.pump()
-            return self._runtime.next_event_at()
+            self._pumped.pump()
+            return self._pumped.next_event_at()
         except Exception:
             _logger.exception("the local AWS could not move its queues forward")
             return self._clock.now() + _RETRY_MS

@@ -1,4 +1,4 @@
-"""What an API operation raises."""
+"""What API operations raise."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ class ClientException(Exception):
     Batch has no finer error for it (https://docs.aws.amazon.com/batch/latest/APIReference/CommonErrors.html). Texts
     measured on AWS are kept to the letter; where none is known ours read ``<field>: <what is wrong> (<rule>)``.
     """
+
+
+class ValidationException(Exception):
+    """SageMaker's answer to a request that is wrong: HTTP 400."""

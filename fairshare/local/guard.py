@@ -28,10 +28,11 @@ _XML: Final = "text/xml"
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a request is refused. ``code`` is AWS's, ``message`` for people."""
+    """Why a request is refused. ``code`` is AWS's, ``message`` for people, ``status`` HTTP's."""
 
     code: str
     message: str
+    status: str = "403 Forbidden"
 
 
 _NOT_SIGNED: Final = Refusal(
@@ -68,7 +69,7 @@ class Guard:
         refusal = self._refusal(environ)
         if refusal is None:
             return self._app(environ, start_response)
-        return error_answer("403 Forbidden", refusal.code, refusal.message, environ, start_response)
+        return error_answer(refusal, environ, start_response)
 
     def _refusal(self, environ: Environ) -> Refusal | None:
         if environ.get("HTTP_HOST", "").lower() not in self._hosts:
@@ -86,10 +87,9 @@ class Guard:
         return None
 
 
-def error_answer(
-    status: str, code: str, message: str, environ: Environ, start_response: StartResponse
-) -> Iterable[bytes]:
+def error_answer(refusal: Refusal, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
     """Answer with an error in the form that the caller's AWS client reads: JSON, or one of two kinds of XML."""
+    code, message = refusal.code, refusal.message
     credentials = credentials_of(environ.get("HTTP_AUTHORIZATION", ""), environ.get("QUERY_STRING", ""))
     service = credentials[0].service if credentials else ""
     text = escape(message)
@@ -102,5 +102,5 @@ def error_answer(
         content_type, body = _JSON, json.dumps({"__type": code, "message": message})
     content = b"" if environ.get("REQUEST_METHOD") == "HEAD" else body.encode()
     headers = [("Content-Type", content_type), ("Content-Length", str(len(content))), ("x-amzn-ErrorType", code)]
-    start_response(status, headers)
+    start_response(refusal.status, headers)
     return [content]

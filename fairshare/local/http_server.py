@@ -5,25 +5,20 @@ Imports werkzeug and moto at the top: loaded by `fairshare.local.server` only.
 
 from __future__ import annotations
 
-import json
 import logging
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import ThreadedWSGIServer
 
-from fairshare.local.call_log import CallLog
-from fairshare.local.guard import Application, Environ, StartResponse, error_answer
+from fairshare.local.guard import Application, Environ
 from fairshare.model import UsageError
 
 HOST: Final = "127.0.0.1"
-CALLS_PATH: Final = "/moto-api/fairshare/calls"
-"""Answers GET with ``{"calls": [...]}``, oldest first; guarded like everything else."""
-
 _POLL_SECONDS: Final = 0.05
 _IDLE_SECONDS: Final = 60
 
@@ -79,26 +74,6 @@ class HttpServer:
         self._socket.close()
 
 
-def local_application(call_log: CallLog) -> Application:
-    """Return all of moto's services, and the call log. What goes wrong inside is logged and answered with 500."""
-    moto_application = DomainDispatcherApplication(create_backend_app)
-
-    def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        if environ["PATH_INFO"] == CALLS_PATH:
-            body = json.dumps({"calls": [call.to_json() for call in call_log.calls()]}).encode()
-            start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-            return [body]
-        try:
-            answered: Iterable[bytes] = moto_application(environ, start_response)
-        except Exception as error:
-            _logger.exception("the local AWS failed at %s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
-            text = f"The local AWS failed: {type(error).__name__}: {error}. This is a fault of it, not of the request."
-            return error_answer("500 Internal Server Error", "InternalFailure", text, environ, start_response)
-        return answered
-
-    return answer
-
-
 class _RequestHandler(MotoRequestHandler):  # type: ignore[misc]
     """moto's handler, without werkzeug's line on stderr for every request."""
 
@@ -106,6 +81,10 @@ class _RequestHandler(MotoRequestHandler):  # type: ignore[misc]
 
     def log(self, type: str, message: str, *args: Any) -> None:
         _logger.debug(message, *args)
+
+    def connection_dropped(self, error: BaseException, environ: Environ | None = None) -> None:
+        """Close the connection: its other end has, or the application wants no answer sent (`LostReplyError`)."""
+        self.close_connection = True
 
 
 class _WsgiServer(ThreadedWSGIServer):

@@ -14,10 +14,14 @@ import boto3
 from moto import mock_aws
 
 from fairshare.local.call_log import CallLog
+from fairshare.local.faults import Faults
+from fairshare.local.faulty import FaultyLauncher
 from fairshare.local.launcher import Launcher
 from fairshare.local.moto_extension import LOCK, installed, publish_training_job
+from fairshare.local.moto_hooks import faulty_calls
 from fairshare.local.region import NewId
 from fairshare.local.runtime import Runtime
+from fairshare.local.settling import AT_ONCE, Settling
 from fairshare.local.simulated import SimulatedLauncher
 from fairshare.scheduler.clock import Clock, SystemClock
 
@@ -38,7 +42,11 @@ class InProcessAws:
 
 @contextmanager
 def local_aws(
-    clock: Clock | None = None, launcher: Launcher | None = None, new_id: NewId = uuid4
+    clock: Clock | None = None,
+    launcher: Launcher | None = None,
+    new_id: NewId = uuid4,
+    faults: Faults | None = None,
+    settling: Settling = AT_ONCE,
 ) -> Iterator[InProcessAws]:
     """Serve every boto3 client made inside the block, from empty.
 
@@ -49,15 +57,18 @@ def local_aws(
         clock: the machine's clock, unless given.
         launcher: simulated, unless given; closed at the end.
         new_id: for jobs and training jobs.
+        faults: what goes wrong; they can be replaced at any time.
+        settling: how long changes of environments and queues take.
 
     Raises:
         UsageError: this process already has a local AWS.
     """
     clock = clock or SystemClock()
-    launcher = launcher or SimulatedLauncher()
+    faults = faults or Faults()
+    launcher = FaultyLauncher(launcher or SimulatedLauncher(), faults, foresees=True)
     call_log = CallLog()
-    runtime = Runtime(launcher, clock, publish_training_job, lock=LOCK, new_id=new_id)
-    with installed(runtime, call_log), mock_aws():
+    runtime = Runtime(launcher, clock, publish_training_job, lock=LOCK, new_id=new_id, settling=settling)
+    with installed(runtime, call_log), faulty_calls(faults, clock), mock_aws():
         try:
             yield InProcessAws(clock, call_log)
         finally:

@@ -1,18 +1,20 @@
 """Operations on job queues of type SAGEMAKER_TRAINING.
 
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_CreateJobQueue.html and its neighbours. A queue is
-VALID at once; its deletion lasts until its jobs have ended. ``jobStateTimeLimitActions`` are kept and described.
+VALID at once, unless `fairshare.local.settling` says that it takes a moment; its deletion lasts until its jobs have
+ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairshare.local.environments import counts_instances
 from fairshare.local.errors import ClientException
 from fairshare.local.paging import page
 from fairshare.local.region import EnvironmentRecord, QueueRecord, Region
+from fairshare.local.settling import VALID, LifeCycle
 from fairshare.local.validation import (
     SERVICE_TYPE,
     check_name,
@@ -21,7 +23,10 @@ from fairshare.local.validation import (
     check_tags,
     check_time_limits,
 )
-from fairshare.scheduler.engine import RemoveQueue
+from fairshare.scheduler.commands import RemoveQueue
+
+MOST_QUEUES: Final = 50
+"""Of one account and region (https://docs.aws.amazon.com/general/latest/gr/batch.html)."""
 
 
 def create_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,6 +41,8 @@ def create_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, An
     policy = None if policy_arn is None else region.get_policy(policy_arn)
     if name in region.queues:
         raise ClientException("Object already exists")
+    if len(region.queues) >= MOST_QUEUES:
+        raise ClientException(f"jobQueueName: {len(region.queues)} queues exist (at most {MOST_QUEUES})")
     queue = QueueRecord(
         name=name,
         arn=region.arn(f"job-queue/{name}"),
@@ -45,6 +52,7 @@ def create_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, An
         state=request.get("state", "ENABLED"),
         time_limits=request.get("jobStateTimeLimitActions") or [],
         tags=dict(request.get("tags") or {}),
+        life=LifeCycle(region.settling.creating),
     )
     region.queues[name] = queue
     region.configure_queue(queue)
@@ -62,6 +70,7 @@ def describe_job_queues(region: Region, request: Mapping[str, Any]) -> dict[str,
     queues, token = page(
         lambda last: (region.queues[name] for name in sorted(region.queues) if last is None or name > last),
         lambda queue: queue.name,
+        kind=str,
         operation="DescribeJobQueues",
         max_results=request.get("maxResults"),
         next_token=request.get("nextToken"),
@@ -70,9 +79,13 @@ def describe_job_queues(region: Region, request: Mapping[str, Any]) -> dict[str,
 
 
 def update_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
-    """UpdateJobQueue: a policy can be replaced, never added or removed (case C05)."""
+    """UpdateJobQueue: a policy can be replaced, never added or removed (case C05).
+
+    Another environment is taken only while the queue is empty: what AWS does with the jobs in it is not documented, and
+    the scheduler here keeps them with the environment they hold capacity of.
+    """
     queue = region.get_queue(request["jobQueue"])
-    if queue.is_being_deleted:
+    if queue.life.is_changing:
         raise ClientException("Cannot update, resource is being modified")
     state, priority = request.get("state", queue.state), request.get("priority", queue.priority)
     policy_arn, order = request.get("schedulingPolicyArn"), request.get("serviceEnvironmentOrder")
@@ -88,6 +101,7 @@ def update_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, An
         _leave_environment(region, queue)
     queue.state, queue.priority, queue.time_limits = state, priority, time_limits
     queue.policy, queue.environment = policy, environment
+    queue.life.update(region.settling.updating)
     region.configure_queue(queue)
     return _reference(queue)
 
@@ -95,11 +109,11 @@ def update_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, An
 def delete_job_queue(region: Region, request: Mapping[str, Any]) -> None:
     """DeleteJobQueue: it must be DISABLED; its jobs are ended."""
     queue = region.get_queue(request["jobQueue"])
-    if queue.is_being_deleted:
+    if queue.life.is_changing:
         raise ClientException("Cannot delete, resource is being modified")
     if queue.state != "DISABLED":
         raise ClientException(f"jobQueue: {queue.name} is {queue.state} (disable it first)")
-    queue.is_being_deleted = True
+    queue.life.delete(region.settling.deleting)
     region.engine.reconfigure(RemoveQueue(queue.name), region.now)
 
 
@@ -120,7 +134,7 @@ def _ordered_environment(region: Region, order: list[Mapping[str, Any]]) -> Envi
     if len(order) != 1:
         raise ClientException("Job queue can only have 1 service environment.")
     environment = region.find_environment(order[0]["serviceEnvironment"])
-    if environment is None:
+    if environment is None or environment.life.is_changing:
         raise ClientException("Service environments must be created and valid before attaching them to a job queue.")
     if not counts_instances(environment.capacity_limits):
         raise ClientException(
@@ -133,7 +147,10 @@ def _ordered_environment(region: Region, order: list[Mapping[str, Any]]) -> Envi
 def _leave_environment(region: Region, queue: QueueRecord) -> None:
     """Take a queue off its environment. The engine cannot move jobs, so none may be left in it."""
     if not region.is_empty(queue):
-        raise ClientException(f"serviceEnvironmentOrder: {queue.name} still has jobs (wait until they have ended)")
+        raise ClientException(
+            f"serviceEnvironmentOrder: {queue.name} still has jobs, which cannot move (wait until they have ended, or "
+            "make another queue)"
+        )
     region.engine.reconfigure(RemoveQueue(queue.name), region.now)
 
 
@@ -142,10 +159,11 @@ def _reference(queue: QueueRecord) -> dict[str, Any]:
 
 
 def _describe(queue: QueueRecord) -> dict[str, Any]:
+    status = queue.life.poll()
     return _reference(queue) | {
         "state": queue.state,
-        "status": "DELETING" if queue.is_being_deleted else "VALID",
-        "statusReason": None if queue.is_being_deleted else "JobQueue Healthy",
+        "status": status,
+        "statusReason": "JobQueue Healthy" if status == VALID else None,
         "priority": queue.priority,
         "computeEnvironmentOrder": [],
         "serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": queue.environment.arn}],

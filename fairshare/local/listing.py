@@ -46,6 +46,7 @@ def list_service_jobs(region: Region, request: Mapping[str, Any]) -> dict[str, A
     jobs, token = page(
         older_than,
         lambda job: job.sequence,
+        kind=int,
         operation="ListServiceJobs",
         max_results=request.get("maxResults"),
         next_token=request.get("nextToken"),

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import moto.batch.urls
 import moto.iam.urls
+import moto.sagemaker.urls
 from botocore.exceptions import UnknownServiceError
 from moto.batch.models import BatchBackend, batch_backends
 from moto.core.base_backend import BackendDict, backend_lock
@@ -23,10 +24,11 @@ from moto.core.model_instances import reset_model_data
 from moto.core.routing import NotFound, get_service_router
 from moto.iam.models import IAMBackend, iam_backends
 from moto.moto_api import recorder
-from moto.sagemaker.models import sagemaker_backends
+from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 
-from fairshare.local.call_log import ApiCall, CallLog, is_write, short_params
-from fairshare.local.moto_responses import LocalIamResponse, batch_paths
+from fairshare.local.call_log import CALL_KEY, ApiCall, CallLog, is_write, short_params
+from fairshare.local.moto_outlets import connected
+from fairshare.local.moto_responses import LocalIamResponse, LocalSageMakerResponse, batch_paths
 from fairshare.local.region import Region
 from fairshare.local.runtime import Runtime
 from fairshare.local.signature import credentials_of
@@ -91,6 +93,15 @@ class _IamBackend(IAMBackend):  # type: ignore[misc]
         return SimpleNamespace(url_bases=moto.iam.urls.url_bases, url_paths=paths)
 
 
+class _SageMakerBackend(SageMakerModelBackend):  # type: ignore[misc]
+    """moto's SageMaker, whose training jobs can be stopped."""
+
+    @property
+    def _url_module(self) -> SimpleNamespace:
+        paths = dict.fromkeys(moto.sagemaker.urls.url_paths, LocalSageMakerResponse.dispatch)
+        return SimpleNamespace(url_bases=moto.sagemaker.urls.url_bases, url_paths=paths)
+
+
 class _SageMakerTrainingJob:
     """A training job of ours among moto's: the attributes that moto's SageMaker reads, always as they are now."""
 
@@ -126,9 +137,12 @@ class _SageMakerTrainingJob:
 
 
 def publish_training_job(region: Region, job: TrainingJob) -> None:
-    """Make a training job known to moto's SageMaker (`fairshare.local.execution.Publish`)."""
+    """Make a training job known to moto's SageMaker, or unknown (`fairshare.local.execution.Publish`)."""
     jobs = sagemaker_backends[region.account_id][region.name].training_jobs
-    jobs[job.name] = _SageMakerTrainingJob(job)
+    if job.is_deleted:
+        jobs.pop(job.name, None)
+    else:
+        jobs[job.name] = _SageMakerTrainingJob(job)
 
 
 @contextmanager
@@ -147,7 +161,7 @@ def installed(runtime: Runtime, call_log: CallLog) -> Iterator[None]:
     def on_call(request: Any, body: bytes | None = None) -> None:
         """Stands in for moto's recorder, which sees each request, in a server and in-process, before it is answered."""
         if not request.path.startswith("/moto-api"):
-            call_log.add(_identify(request))
+            call_log.add(request.environ.get(CALL_KEY) or identify(request))
         runtime.pump()
 
     with ExitStack() as undo:
@@ -156,6 +170,8 @@ def installed(runtime: Runtime, call_log: CallLog) -> Iterator[None]:
         _BatchBackend.runtime = runtime
         undo.enter_context(patch.object(batch_backends, "backend", _BatchBackend))
         undo.enter_context(patch.object(iam_backends, "backend", _IamBackend))
+        undo.enter_context(patch.object(sagemaker_backends, "backend", _SageMakerBackend))
+        undo.enter_context(connected(runtime))
         undo.enter_context(patch.object(recorder, "_record_request", on_call))
         yield
 
@@ -165,7 +181,7 @@ def _reset_moto() -> None:
     reset_model_data()
 
 
-def _identify(request: Any) -> ApiCall:
+def identify(request: Any) -> ApiCall:
     """Say which operation a request is, by AWS's own service models."""
     credentials = credentials_of(request.headers.get("Authorization", ""), request.query_string.decode("latin-1"))
     signed_for = next((credential.service for credential in credentials if credential.service), "")

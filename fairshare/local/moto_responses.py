@@ -1,4 +1,4 @@
-"""How moto calls us: HTTP requests of AWS Batch and IAM become calls of the operations beside this module.
+"""How moto calls us: HTTP requests of Batch, SageMaker and IAM become calls of the operations beside this module.
 
 Imports moto at the top: loaded by `fairshare.local.moto_extension` only.
 """
@@ -11,13 +11,18 @@ from typing import Any, Final
 from moto.batch.models import batch_backends
 from moto.batch.urls import url_paths as moto_batch_paths
 from moto.core.exceptions import ServiceException
-from moto.core.responses import ActionResult, BaseResponse
+from moto.core.responses import ActionResult, BaseResponse, EmptyResult
+from moto.core.utils import get_service_model
 from moto.iam.exceptions import NotFoundException
 from moto.iam.responses import IamResponse
+from moto.sagemaker.exceptions import AWSValidationException
+from moto.sagemaker.responses import SageMakerResponse
 
 from fairshare.local import environments, job_queues, listing, policies, service_jobs, tagging
-from fairshare.local.errors import ClientException
+from fairshare.local.errors import ClientException, ValidationException
 from fairshare.local.region import Region
+from fairshare.local.request_shape import read_json, read_members
+from fairshare.local.stop_training_job import stop_training_job
 
 Operation = Callable[[Region, Mapping[str, Any]], Mapping[str, Any] | None]
 
@@ -41,6 +46,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         service_jobs.describe_service_job,
         service_jobs.update_service_job,
         service_jobs.terminate_service_job,
+        service_jobs.terminate_service_jobs,
         listing.list_service_jobs,
         listing.get_job_queue_snapshot,
         tagging.tag_resource,
@@ -60,18 +66,51 @@ class _ClientException(ServiceException):  # type: ignore[misc]
 class BatchServiceResponse(BaseResponse):  # type: ignore[misc]
     """The operations of AWS Batch that the local AWS answers itself; moto's own class answers the rest."""
 
+    use_raw_body = True  # a body that is no UTF-8 is refused in `_read`, not a failure of moto
+
     def __init__(self) -> None:
         super().__init__(service_name="batch")
         self.automated_parameter_parsing = True
+        self._action: str | None = None
+
+    def parse_parameters(self, request: Any) -> None:
+        """Leave the request as it is: moto's parser fails on types that do not fit; `_read` refuses them."""
+        self.params: dict[str, Any] = {}
+
+    def _get_action(self) -> str:
+        """Return the operation by path and method alone; moto also looks for one in queries and bodies.
+
+        moto asks several times, and looking it up is the larger part of a small request.
+        """
+        if self._action is None:
+            self._action = str(self._get_action_from_method_and_request_uri(self.normalized_request))
+        return self._action
 
     def run(self, operation: Operation) -> ActionResult:
         """Run one operation under the lock, on a region that is up to date before and after."""
         backend = batch_backends[self.current_account][self.region]
         try:
+            request = self._read()
             with backend.operation() as region:
-                return ActionResult(operation(region, self.params) or {})
+                return ActionResult(operation(region, request) or {})
         except ClientException as error:
             raise _ClientException(str(error)) from None
+
+    def _read(self) -> dict[str, Any]:
+        """Return the members of the request: of its path, its query and its body.
+
+        Raises:
+            ClientException: something is missing or has the wrong type.
+        """
+        shape = get_service_model("batch").operation_model(self._get_action()).input_shape
+        values = read_json(self.raw_body or b"{}", "request", "the body is a JSON object")
+        for name, member in shape.members.items():
+            match member.serialization.get("location"):
+                case "uri":
+                    values[name] = self.uri_match.get(member.serialization["name"])
+                case "querystring":
+                    values[name] = self.normalized_request.args.getlist(member.serialization["name"])
+        return read_members(shape, values)
 
 
 def _method(operation: Operation) -> Callable[[BatchServiceResponse], ActionResult]:
@@ -83,6 +122,20 @@ def _method(operation: Operation) -> Callable[[BatchServiceResponse], ActionResu
 
 for _name, _operation in OPERATIONS.items():
     setattr(BatchServiceResponse, _name, _method(_operation))
+
+
+class LocalSageMakerResponse(SageMakerResponse):  # type: ignore[misc]
+    """moto's SageMaker and StopTrainingJob, which it lacks."""
+
+    def stop_training_job(self) -> EmptyResult:
+        """StopTrainingJob, of the training jobs behind service jobs."""
+        backend = batch_backends[self.current_account][self.region]
+        try:
+            with backend.operation() as region:
+                stop_training_job(region, {"TrainingJobName": self._get_param("TrainingJobName")})
+        except ValidationException as error:
+            raise AWSValidationException(str(error)) from None
+        return EmptyResult()
 
 
 class LocalIamResponse(IamResponse):  # type: ignore[misc]

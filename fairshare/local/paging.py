@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from fairshare.local.errors import ClientException
 
@@ -24,6 +24,7 @@ def page(
     items_after: Callable[[Position | None], Iterable[Item]],
     position: Callable[[Item], Position],
     *,
+    kind: type[Position],
     operation: str,
     max_results: int | None,
     next_token: str | None,
@@ -33,6 +34,7 @@ def page(
     Args:
         items_after: gives the items behind a position, in order; None = from the start.
         position: of an item, what `items_after` takes.
+        kind: of positions; a forged token may hold anything.
         operation: a token serves the operation that made it only.
         max_results: 1 - 100; None = 100.
         next_token: of the page before.
@@ -43,7 +45,7 @@ def page(
     if max_results is not None and not 1 <= max_results <= LARGEST_PAGE:
         raise ClientException(f"maxResults: {max_results} is out of range (1 - {LARGEST_PAGE})")
     size = LARGEST_PAGE if max_results is None else max_results
-    start = None if next_token is None else _decode(operation, next_token)
+    start = None if next_token is None else _decode(operation, next_token, kind)
     found = list(islice(items_after(start), size + 1))
     if len(found) <= size:
         return found, None
@@ -54,11 +56,11 @@ def _encode(operation: str, position: int | str) -> str:
     return base64.urlsafe_b64encode(json.dumps([operation, position]).encode()).decode()
 
 
-def _decode(operation: str, token: str) -> Any:
+def _decode(operation: str, token: str, kind: type[Position]) -> Position:
     try:
         made_by, position = json.loads(base64.urlsafe_b64decode(token))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         made_by, position = None, None
-    if made_by != operation:
+    if made_by != operation or not isinstance(position, kind):
         raise ClientException(f"nextToken: not a token of {operation} (send back the one of the answer before)")
     return position

@@ -44,6 +44,7 @@ def list_scheduling_policies(region: Region, request: Mapping[str, Any]) -> dict
     policies, token = page(
         lambda last: (region.policies[name] for name in sorted(region.policies) if last is None or name > last),
         lambda policy: policy.name,
+        kind=str,
         operation="ListSchedulingPolicies",
         max_results=request.get("maxResults"),
         next_token=request.get("nextToken"),
@@ -75,11 +76,14 @@ def delete_scheduling_policy(region: Region, request: Mapping[str, Any]) -> None
 def _fairshare(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the checked ``fairsharePolicy`` of a request."""
     fairshare: Mapping[str, Any] | None = request.get("fairsharePolicy")
-    if request.get("quotaSharePolicy") is not None:
+    quota = request.get("quotaSharePolicy")
+    if quota is not None:
         if fairshare is not None:
             raise ClientException(
                 "A scheduling policy can have either fairsharePolicy or quotaSharePolicy, but not both."
             )
+        if quota["idleResourceAssignmentStrategy"] != "FIFO":
+            raise ClientException("Idle resource assignment strategy must be one of [FIFO].")
         raise ClientException("quotaSharePolicy: quota shares are not modelled here (use a fairsharePolicy)")
     if fairshare is not None:
         check_fairshare_policy(fairshare)

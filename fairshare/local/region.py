@@ -12,10 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from fairshare.local.errors import ClientException
+from fairshare.local.settling import AT_ONCE, LifeCycle, Settling
 from fairshare.local.training_jobs import TrainingJob
 from fairshare.model import FairsharePolicy, JobStatus, ShareAttributes, partition_of
-from fairshare.scheduler.engine import Engine, PutEnvironment, PutQueue
-from fairshare.scheduler.queues import EngineJob
+from fairshare.scheduler.commands import PutEnvironment, PutQueue, TimeLimit
+from fairshare.scheduler.engine import Engine
+from fairshare.scheduler.jobs import EngineJob
 
 NewId = Callable[[], UUID]
 """Makes a new unique id: `uuid.uuid4`, or something that tests can foresee."""
@@ -30,6 +32,9 @@ class EnvironmentRecord:
     capacity_limits: list[Mapping[str, Any]]
     state: str
     tags: dict[str, str] = field(default_factory=dict)
+    life: LifeCycle = field(default_factory=LifeCycle)
+    refusals_left: int = 0
+    """Deletions that are still refused because of a queue that has just gone."""
 
 
 @dataclass
@@ -65,20 +70,31 @@ class QueueRecord:
     state: str
     time_limits: list[Mapping[str, Any]] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
-    is_being_deleted: bool = False
+    life: LifeCycle = field(default_factory=LifeCycle)
     jobs: list[JobRecord] = field(default_factory=list)
     share_identifiers: set[str] = field(default_factory=set)
     """Every one that a job was submitted with."""
 
+    @property
+    def is_being_deleted(self) -> bool:
+        """Whether DeleteJobQueue was called; the queue stays until its jobs have ended."""
+        return self.life.is_deleting
+
 
 @dataclass
 class AttemptRecord:
-    """One attempt of a service job, as AWS Batch tells it, and the training job behind it."""
+    """One dispatch of a service job, as AWS Batch tells it, and the training job behind it; ``number`` from 1."""
 
+    job_id: str
+    number: int
     training_job: TrainingJob
     started_at: int | None = None
     stopped_at: int | None = None
     status_reason: str | None = None
+    was_refused: bool = False
+    """SageMaker refused to create the training job, so there is none."""
+    lacked_capacity: bool = False
+    """It ended for want of capacity, which uses up no attempt of the retry strategy (case C34)."""
 
 
 @dataclass
@@ -97,12 +113,32 @@ class JobRecord:
     """Instances by instance type."""
     scheduling_priority: int | None
     tags: dict[str, str]
-    attempts: list[AttemptRecord] = field(default_factory=list)
+    attempts: dict[int, AttemptRecord] = field(default_factory=dict)
+    """By number. Of those that ended for want of capacity only the newest is kept."""
 
     @property
     def name(self) -> str:
         """The name given at submission."""
         return str(self.request["jobName"])
+
+    def attempts_up_to(self, number: int | None) -> list[AttemptRecord]:
+        """Return what a describe call lists: dispatches with a training job that used up an attempt, or still may.
+
+        Args:
+            number: of the last dispatch to look at; None = all.
+        """
+        return [attempt for attempt in self._dispatches(number) if not attempt.lacked_capacity]
+
+    def latest_attempt(self, number: int | None) -> AttemptRecord | None:
+        """Return the newest dispatch up to ``number`` (None = all) that has a training job."""
+        return max(self._dispatches(number), key=lambda attempt: attempt.number, default=None)
+
+    def _dispatches(self, number: int | None) -> list[AttemptRecord]:
+        return [
+            attempt
+            for attempt in self.attempts.values()
+            if not attempt.was_refused and (number is None or attempt.number <= number)
+        ]
 
 
 class Region:
@@ -112,18 +148,22 @@ class Region:
         account_id: 12 digits.
         name: e.g. ``us-west-2``.
         new_id: for jobs and training jobs.
+        settling: how long changes of its resources take.
     """
 
-    def __init__(self, account_id: str, name: str, new_id: NewId) -> None:
+    def __init__(self, account_id: str, name: str, new_id: NewId, settling: Settling = AT_ONCE) -> None:
         self.account_id = account_id
         self.name = name
         self.new_id = new_id
+        self.settling = settling
         self.engine = Engine()
         self.environments: dict[str, EnvironmentRecord] = {}
         self.policies: dict[str, PolicyRecord] = {}
         self.queues: dict[str, QueueRecord] = {}
         self.jobs: dict[str, JobRecord] = {}
         self.jobs_by_token: dict[str, JobRecord] = {}
+        self.attempts_by_training_job: dict[str, AttemptRecord] = {}
+        self._stop_requests: list[AttemptRecord] = []
 
     @property
     def now(self) -> int:
@@ -143,6 +183,10 @@ class Region:
     def find_queue(self, reference: str) -> QueueRecord | None:
         """Return a queue, or None."""
         return self.queues.get(self._name(reference, "job-queue"))
+
+    def find_job(self, reference: str) -> JobRecord | None:
+        """Return a job, or None."""
+        return self.jobs.get(self._name(reference, "service-job"))
 
     def get_environment(self, reference: str) -> EnvironmentRecord:
         """Return a service environment. Raises ClientException when there is none."""
@@ -167,7 +211,7 @@ class Region:
 
     def get_job(self, reference: str) -> JobRecord:
         """Return a job; AWS's model says id, its SDK sends the ARN. Raises ClientException when there is none."""
-        if (job := self.jobs.get(self._name(reference, "service-job"))) is None:
+        if (job := self.find_job(reference)) is None:
             raise ClientException(f"Service job {reference} not found.")
         return job
 
@@ -189,14 +233,37 @@ class Region:
 
     def configure_queue(self, queue: QueueRecord) -> None:
         """Tell the engine what a queue is now."""
-        policy = None if queue.policy is None else queue.policy.as_model()
-        self.engine.reconfigure(PutQueue(queue.name, queue.environment.name, queue.priority, policy), self.now)
+        change = PutQueue(
+            name=queue.name,
+            environment=queue.environment.name,
+            priority=queue.priority,
+            policy=None if queue.policy is None else queue.policy.as_model(),
+            enabled=queue.state == "ENABLED",
+            time_limits=tuple(
+                TimeLimit(limit["reason"], limit["maxTimeSeconds"] * 1000) for limit in queue.time_limits
+            ),
+        )
+        self.engine.reconfigure(change, self.now)
 
     def is_empty(self, queue: QueueRecord) -> bool:
         """Whether every job of a queue has ended."""
         return all(self.state_of(job).status in (JobStatus.SUCCEEDED, JobStatus.FAILED) for job in reversed(queue.jobs))
 
-    def forget_deleted_queues(self) -> None:
-        """Drop queues whose deletion was waiting for their jobs to end."""
-        for queue in [queue for queue in self.queues.values() if queue.is_being_deleted and self.is_empty(queue)]:
+    def forget_deleted(self) -> None:
+        """Drop what was deleted and has been seen often enough; a queue also waits for its jobs to end."""
+        for queue in [queue for queue in self.queues.values() if queue.life.is_over and self.is_empty(queue)]:
             del self.queues[queue.name]
+            queue.environment.refusals_left = self.settling.detaching
+        for name in [name for name, environment in self.environments.items() if environment.life.is_over]:
+            del self.environments[name]
+
+    # -- requests to stop an attempt, which whoever runs it takes ----------------------------------------------------
+
+    def ask_to_stop(self, attempt: AttemptRecord) -> None:
+        """Ask for the end of an attempt that runs."""
+        self._stop_requests.append(attempt)
+
+    def take_stop_requests(self) -> list[AttemptRecord]:
+        """Return, once, the attempts that were asked to end since the last call."""
+        requests, self._stop_requests = self._stop_requests, []
+        return requests

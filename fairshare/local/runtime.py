@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from fairshare.local.batch_metrics import BatchMetrics, MetricPoint
+from fairshare.local.events import EventBus, Feed
 from fairshare.local.execution import Execution, Publish
+from fairshare.local.job_events import JobEvents
 from fairshare.local.launcher import Launcher
 from fairshare.local.region import NewId, Region
+from fairshare.local.settling import AT_ONCE, Settling
 from fairshare.scheduler.clock import Clock
 
 
@@ -34,7 +38,13 @@ class Runtime:
         publish: makes a training job known to SageMaker's API.
         lock: an RLock that is held by everything that reads or changes state.
         new_id: for jobs and training jobs.
+        ids_of: gives every account and region a source of its own, in place of ``new_id``.
         on_change: called after an API call may have changed when the next event is due; must not block.
+        settling: how long changes of environments and queues take.
+
+    Attributes:
+        events: the bus that carries the events of every region.
+        metrics: the data points of ``AWS/Batch`` of every region.
     """
 
     def __init__(
@@ -45,14 +55,19 @@ class Runtime:
         *,
         lock: AbstractContextManager[Any],
         new_id: NewId = uuid4,
+        ids_of: Callable[[str, str], NewId] | None = None,
         on_change: Callable[[], None] = lambda: None,
+        settling: Settling = AT_ONCE,
     ) -> None:
+        self.events = EventBus()
+        self.metrics: Feed[MetricPoint] = Feed()
         self._lock = lock
         self._launcher = launcher
         self._clock = clock
         self._publish = publish
-        self._new_id = new_id
+        self._ids_of = ids_of or (lambda account_id, name: new_id)
         self._on_change = on_change
+        self._settling = settling
         self._open: dict[tuple[str, str], _Open] = {}
         self._is_closed = False
 
@@ -61,10 +76,23 @@ class Runtime:
         with self._lock:
             if (before := self._open.pop((account_id, name), None)) is not None:
                 before.execution.abandon()
-            region = Region(account_id, name, self._new_id)
-            self._open[account_id, name] = _Open(
-                region, Execution(region, self._launcher, self._collect, self._publish)
+            region = Region(account_id, name, self._ids_of(account_id, name), self._settling)
+            execution = Execution(
+                region,
+                self._launcher,
+                self._collect,
+                self._publish,
+                JobEvents(region, self.events),
+                BatchMetrics(region, self.metrics.publish),
             )
+            self._open[account_id, name] = _Open(region, execution)
+
+    def settle_in(self, settling: Settling) -> None:
+        """Let changes take another time from now on, in every region."""
+        with self._lock:
+            self._settling = settling
+            for entry in self._open.values():
+                entry.region.settling = settling
 
     @contextmanager
     def operation(self, account_id: str, name: str) -> Iterator[Region]:
@@ -95,6 +123,7 @@ class Runtime:
         """Stand still for ever: no attempt is started any more. The launcher may be closed after this."""
         with self._lock:
             self._is_closed = True
+        self.events.close()
 
     def _collect(self, now: int) -> None:
         for report in self._launcher.poll(now):

@@ -12,7 +12,7 @@ import string
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,12 +23,20 @@ from filelock import FileLock, Timeout
 
 from fairshare.local.call_log import CallLog
 from fairshare.local.driver import Driver
+from fairshare.local.faults import Faults
+from fairshare.local.faulty import FaultyLauncher
+from fairshare.local.front import Front, services
 from fairshare.local.guard import Guard
-from fairshare.local.http_server import HttpServer, local_application
+from fairshare.local.held_launcher import HeldLauncher
+from fairshare.local.history import History, Machinery, Session
+from fairshare.local.http_server import HttpServer
 from fairshare.local.launcher import Launcher
 from fairshare.local.moto_extension import LOCK, installed, publish_training_job
+from fairshare.local.moto_hooks import repeatable_moto, reseed
+from fairshare.local.repeatable import InstantClock, RegionIds
 from fairshare.local.runtime import Runtime
 from fairshare.local.simulated import SimulatedLauncher
+from fairshare.local.write_log import BODIES_NAME, LOG_NAME, BodyFiles, WriteLog, put_aside
 from fairshare.model import FairshareError, UsageError
 from fairshare.scheduler.clock import Clock, SystemClock
 
@@ -49,8 +57,10 @@ class LocalAddress:
 class LocalServer:
     """A local AWS on 127.0.0.1 with an access key of its own, new at each start.
 
+    It goes on where the last server of its state directory stopped, even when that was killed.
+
     Args:
-        state_dir: holds the lock, the ready file and the process launcher's ``jobs``; one server at a time.
+        state_dir: holds the state, the lock, the ready file and the process launcher's ``jobs``; one server at a time.
         launcher: ``process`` runs training scripts on this machine, ``simulated`` lets run times pass.
         port: 0 = any free one.
         ready_file: written once requests are answered, removed at the end: JSON with ``endpoint_url``,
@@ -60,9 +70,14 @@ class LocalServer:
         clock: the machine's, unless given.
         python: interpreter of training scripts. Default: this one.
         environ: the environment that the process launcher picks from. Default: this process's.
+        faults: rules of what goes wrong (`fairshare.local.faults`).
+        fresh: begin from empty; state from before is moved to ``old-<milliseconds>`` in ``state_dir``.
+
+    Raises:
+        UsageError: a rule that cannot be.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a flag of `fairshare local start`, or stands in for the machine
         self,
         *,
         state_dir: Path,
@@ -73,54 +88,77 @@ class LocalServer:
         clock: Clock | None = None,
         python: Path | None = None,
         environ: Mapping[str, str] | None = None,
+        faults: Sequence[str] = (),
+        fresh: bool = False,
     ) -> None:
         self.state_dir = state_dir
         self.ready_file = ready_file or state_dir / "ready.json"
+        self._jobs_dir = state_dir / "jobs"
         self.clock = clock or SystemClock()
         self.call_log = CallLog()
+        self.faults = Faults(faults)
         self._launcher_name = launcher
+        self._is_fresh = fresh
         self._port = port
         self._speed = speed
         self._python = python or Path(sys.executable)
         self._environ = os.environ if environ is None else environ
         self._undo = ExitStack()
         self._address: LocalAddress | None = None
+        self._history: History | None = None
 
     def start(self) -> LocalAddress:
         """Begin to serve. Everything is undone when something fails.
 
         Raises:
             UsageError: the port is in use, another server uses the state directory, or this process has a local AWS.
+            InvalidFileError: the state is damaged, or was written by another version; names the line.
         """
         if self._address is not None:
             return self._address
         with ExitStack() as undo:
             self._own_state_dir(undo)
+            self._clear_up()
             http = HttpServer(self._port)
             undo.callback(http.close)
             address = LocalAddress(http.url, _new_access_key(), secrets.token_urlsafe(30))
             wake = threading.Event()
-            launcher = self._make_launcher(address, wake)
-            runtime = Runtime(launcher, self.clock, publish_training_job, lock=LOCK, on_change=wake.set)
+            log = WriteLog(self.state_dir / LOG_NAME)
+            undo.callback(log.close)
+            launcher, clock = HeldLauncher(lambda: log.next_seq), InstantClock(self.clock)
+            runtime = Runtime(
+                launcher, clock, publish_training_job, lock=LOCK, ids_of=RegionIds(log.seed).of, on_change=wake.set
+            )
             undo.enter_context(installed(runtime, self.call_log))
-            app = local_application(self.call_log)
-            undo.enter_context(http.serving(Guard(app, access_key_id=address.access_key_id, port=http.port)))
+            undo.enter_context(repeatable_moto(clock))
+            machinery = Machinery(services(), runtime, launcher, clock, self.faults, LOCK, reseed, self._simulated)
+            history = History(log, BodyFiles(self.state_dir / BODIES_NAME), machinery)
+            self._go_on(history, self._process_launcher(address, wake))
+            front = Front(history, self.call_log, runtime.events, self.faults, self.clock)
+            undo.enter_context(http.serving(Guard(front, access_key_id=address.access_key_id, port=http.port)))
             # Undone from the bottom up: no new attempts; what runs is ended while it can still write to S3 and Logs.
             undo.callback(launcher.close)
             undo.callback(runtime.close)
-            driver = Driver(runtime, self.clock, wake)
+            undo.callback(history.close)
+            driver = Driver(history, self.clock, wake)
             driver.start()
             undo.callback(driver.stop)
             self._write_ready_file(address)
             undo.callback(self.ready_file.unlink, missing_ok=True)
             self._undo = undo.pop_all()
-        self._address = address
+        self._address, self._history = address, history
         return address
 
     def stop(self) -> None:
         """End attempts, threads and port, and remove the ready file. Idempotent."""
-        self._address = None
+        self._address = self._history = None
         self._undo.close()
+
+    def set_faults(self, rules: Sequence[str]) -> None:
+        """Replace what goes wrong. Raises UsageError for a rule that cannot be, FairshareError while it is stopped."""
+        if self._history is None:
+            raise _not_running()
+        self._history.set_faults(tuple(rules))
 
     def serve_forever(self, stop: threading.Event) -> None:
         """Start if need be, and serve until ``stop`` is set; then stop."""
@@ -140,7 +178,7 @@ class LocalServer:
     def address(self) -> LocalAddress:
         """Where it serves. Raises FairshareError while it does not."""
         if self._address is None:
-            raise FairshareError("The local AWS is not running", hint="Call start() first.")
+            raise _not_running()
         return self._address
 
     def _own_state_dir(self, undo: ExitStack) -> None:
@@ -162,23 +200,43 @@ class LocalServer:
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 
-    def _make_launcher(self, address: LocalAddress, wake: threading.Event) -> Launcher:
-        if self._launcher_name == "simulated":
-            return SimulatedLauncher(self._speed)
+    def _go_on(self, history: History, process_launcher: Launcher | None) -> None:
+        """Bring back what was before, and begin."""
+        rules = self.faults.rules
+        history.replay()
+        self.call_log.clear()
+        history.begin(Session(self._launcher_name, self._speed, rules), process_launcher)
+
+    def _simulated(self, speed: float) -> Launcher:
+        return FaultyLauncher(SimulatedLauncher(speed), self.faults, foresees=True)
+
+    def _clear_up(self) -> None:
+        """End the processes that a killed server left (the lock on the directory is ours), and put old state aside."""
+        if self._jobs_dir.exists():
+            from fairshare.local.process import ProcessLauncher
+
+            ProcessLauncher.reap_strays(self._jobs_dir)
+        if self._is_fresh:
+            put_aside(self.state_dir, (LOG_NAME, BODIES_NAME, self._jobs_dir.name), self.clock.now())
+            self._is_fresh = False
+
+    def _process_launcher(self, address: LocalAddress, wake: threading.Event) -> Launcher | None:
+        """Return the process launcher, if it is wanted."""
+        if self._launcher_name != "process":
+            return None
         from fairshare.local.process import ProcessLauncher
 
-        jobs_dir = self.state_dir / "jobs"
-        ProcessLauncher.reap_strays(jobs_dir)  # of a server that was killed: the lock on the directory is ours
-        return ProcessLauncher(
+        launcher = ProcessLauncher(
             endpoint_url=address.endpoint_url,
             access_key_id=address.access_key_id,
             secret_access_key=address.secret_access_key,
-            jobs_dir=jobs_dir,
+            jobs_dir=self._jobs_dir,
             python=self._python,
             notify=wake.set,
             clock=self.clock,
             environ=self._environ,
         )
+        return FaultyLauncher(launcher, self.faults, foresees=False, notify=wake.set)
 
     def _write_ready_file(self, address: LocalAddress) -> None:
         """Write it whole or not at all, readable by its owner only from the first byte."""
@@ -188,6 +246,10 @@ class LocalServer:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(content, file)
         Path(temporary).replace(self.ready_file)
+
+
+def _not_running() -> FairshareError:
+    return FairshareError("The local AWS is not running", hint="Call start() first.")
 
 
 def _new_access_key() -> str:

@@ -1,18 +1,17 @@
 """Operations on service jobs: submit, describe, update, terminate.
 
 Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitServiceJob.html and its neighbours.
-``retryStrategy`` and ``timeoutConfig`` are checked, kept and described; an attempt that failed is not retried yet.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairshare.local.errors import ClientException
 from fairshare.local.region import AttemptRecord, JobRecord, QueueRecord, Region
+from fairshare.local.request_shape import read_json
 from fairshare.local.validation import (
     SERVICE_TYPE,
     check_client_token,
@@ -25,10 +24,15 @@ from fairshare.local.validation import (
     check_tags,
     check_timeout,
 )
-from fairshare.scheduler.engine import JobSubmission
+from fairshare.scheduler.commands import JobSubmission, RetryAction, RetryRule
 
 MAX_ACTIVE_SHARES: Final = 500
 """Share identifiers with unfinished jobs that a queue can have (https://docs.aws.amazon.com/general/latest/gr/batch.html)."""
+
+MOST_TERMINATIONS: Final = 50
+"""Jobs that one TerminateServiceJobs takes."""
+
+_MOST_INSTANCES: Final = 2**31 - 1
 
 
 def submit_service_job(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,25 +46,25 @@ def submit_service_job(region: Region, request: Mapping[str, Any]) -> dict[str, 
         state = "being deleted" if queue.is_being_deleted else queue.state
         raise ClientException(f"jobQueue: {queue.name} is {state} (only an ENABLED queue takes jobs)")
     _check_share(region, queue, request)
-    job = _make_job(region, queue, request, _decode(request["serviceRequestPayload"]))
-    submission = JobSubmission(
-        job_id=job.id,
-        queue=queue.name,
-        demand=sum(job.demand.values()),
-        share_identifier=request.get("shareIdentifier"),
-        scheduling_priority=request.get("schedulingPriority", 0),
+    training_request = read_json(
+        request["serviceRequestPayload"], "serviceRequestPayload", "a CreateTrainingJob request"
     )
-    region.engine.submit(submission, region.now)
+    job = _make_job(region, queue, request, training_request)
+    region.engine.submit(_submission(job), region.now)
     return _reference(job)
 
 
 def describe_service_job(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
     """DescribeServiceJob, by id or ARN."""
-    job = region.get_job(request["jobId"])
-    state, asked = region.state_of(job), job.request
+    return describe(region, region.get_job(request["jobId"]))
+
+
+def describe(region: Region, job: JobRecord) -> dict[str, Any]:
+    """Return what DescribeServiceJob tells of a job; None stands for what is not known yet."""
+    asked = job.request
     return summarise(region, job) | {
-        "attempts": [_describe_attempt(attempt) for attempt in job.attempts],
-        "isTerminated": state.is_terminated,
+        "attempts": [_describe_attempt(attempt) for attempt in job.attempts_up_to(None)],
+        "isTerminated": region.state_of(job).is_terminated,
         "jobQueue": job.queue.arn,
         "retryStrategy": asked.get("retryStrategy") or {"attempts": 1},
         "schedulingPriority": job.scheduling_priority,
@@ -71,9 +75,14 @@ def describe_service_job(region: Region, request: Mapping[str, Any]) -> dict[str
 
 
 def update_service_job(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
-    """UpdateServiceJob: the scheduling priority, which orders the jobs of a share; without shares it has no effect."""
+    """UpdateServiceJob: the scheduling priority, which orders the jobs of a share.
+
+    It has no effect on a job that has ended, nor on the order of a queue without shares.
+    """
     job = region.get_job(request["jobId"])
     check_scheduling_priority(request["schedulingPriority"])
+    if region.state_of(job).status.is_terminal:
+        return _reference(job)
     job.scheduling_priority = request["schedulingPriority"]
     if job.queue.policy is not None:
         region.engine.update(job.id, request["schedulingPriority"], region.now)
@@ -85,11 +94,28 @@ def terminate_service_job(region: Region, request: Mapping[str, Any]) -> None:
     region.engine.terminate(region.get_job(request["jobId"]).id, request["reason"], region.now)
 
 
+def terminate_service_jobs(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
+    """TerminateServiceJobs: up to 50 at once. A job that is not there counts as ended; what is no job is an error."""
+    if not 1 <= len(request["jobs"]) <= MOST_TERMINATIONS:
+        raise ClientException(f"jobs: {len(request['jobs'])} were given (1 - {MOST_TERMINATIONS})")
+    successful: list[str] = []
+    errors: list[dict[str, str]] = []
+    for reference in request["jobs"]:
+        if not reference or (reference.startswith("arn:") and ":service-job/" not in reference):
+            text = f"jobs: {reference!r} is no service job (an id or the ARN of one)"
+            errors.append({"job": reference, "code": "ValidationException", "message": text})
+            continue
+        if (job := region.find_job(reference)) is not None:
+            region.engine.terminate(job.id, request["reason"], region.now)
+        successful.append(reference)
+    return {"successful": successful, "errors": errors}
+
+
 def summarise(region: Region, job: JobRecord) -> dict[str, Any]:
     """Return what ListServiceJobs tells of a job; times in milliseconds, absent until they are known."""
     state = region.state_of(job)
     return _reference(job) | {
-        "latestAttempt": {"serviceResourceId": _resource(job.attempts[-1])} if job.attempts else None,
+        "latestAttempt": _describe_latest(job, None),
         "capacityUsage": [{"capacityUnit": unit, "quantity": float(count)} for unit, count in job.demand.items()],
         "createdAt": state.created_at,
         "scheduledAt": state.scheduled_at,
@@ -156,25 +182,19 @@ def _check_share(region: Region, queue: QueueRecord, request: Mapping[str, Any])
     queue.share_identifiers.add(identifier)
 
 
-def _decode(payload: str) -> Mapping[str, Any]:
-    try:
-        request = json.loads(payload)
-    except ValueError as error:
-        raise ClientException(f"serviceRequestPayload: not JSON, {error} (a CreateTrainingJob request)") from None
-    if not isinstance(request, dict):
-        raise ClientException("serviceRequestPayload: not a JSON object (a CreateTrainingJob request)")
-    return request
-
-
 def _demand(training_request: Mapping[str, Any]) -> Mapping[str, int]:
     """Return instances by type: ``InstanceCount``, or the groups of a heterogeneous cluster."""
     config = training_request.get("ResourceConfig")
     groups = (config.get("InstanceGroups") or [config]) if isinstance(config, dict) else []
+    if not isinstance(groups, list):
+        raise ClientException("serviceRequestPayload: InstanceGroups is no list (one entry for each instance type)")
     demand: Counter[str] = Counter()
     for group in groups:
         count = group.get("InstanceCount") if isinstance(group, dict) else None
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ClientException(f"serviceRequestPayload: InstanceCount is {count!r} (a whole number of at least 1)")
+        if count > _MOST_INSTANCES:
+            raise ClientException(f"serviceRequestPayload: InstanceCount is too large (at most {_MOST_INSTANCES})")
         demand[str(group.get("InstanceType", "unknown"))] += count
     if not demand:
         raise ClientException("serviceRequestPayload: ResourceConfig is missing (Batch reads the instance count in it)")
@@ -203,8 +223,41 @@ def _make_job(
     return job
 
 
+def _submission(job: JobRecord) -> JobSubmission:
+    """Return what the scheduler needs to know. A rule of ``evaluateOnExit`` without a reason matches every one."""
+    request = job.request
+    strategy, timeout = request.get("retryStrategy") or {}, request.get("timeoutConfig") or {}
+    seconds = timeout.get("attemptDurationSeconds")
+    return JobSubmission(
+        job_id=job.id,
+        queue=job.queue.name,
+        demand=sum(job.demand.values()),
+        share_identifier=request.get("shareIdentifier"),
+        scheduling_priority=request.get("schedulingPriority", 0),
+        attempts=strategy.get("attempts", 1),
+        evaluate_on_exit=tuple(
+            RetryRule(RetryAction(rule["action"].upper()), rule.get("onStatusReason", "*"))
+            for rule in strategy.get("evaluateOnExit") or []
+        ),
+        attempt_duration_ms=None if seconds is None else seconds * 1000,
+    )
+
+
 def _reference(job: JobRecord) -> dict[str, Any]:
     return {"jobArn": job.arn, "jobName": job.name, "jobId": job.id}
+
+
+def describe_attempts(job: JobRecord, number: int | None) -> dict[str, Any]:
+    """Return ``attempts`` and ``latestAttempt`` as they were at dispatch ``number``; None = now."""
+    return {
+        "attempts": [_describe_attempt(attempt) for attempt in job.attempts_up_to(number)],
+        "latestAttempt": _describe_latest(job, number),
+    }
+
+
+def _describe_latest(job: JobRecord, number: int | None) -> dict[str, Any] | None:
+    attempt = job.latest_attempt(number)
+    return None if attempt is None else {"serviceResourceId": _resource(attempt)}
 
 
 def _resource(attempt: AttemptRecord) -> dict[str, str]:

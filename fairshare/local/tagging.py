@@ -5,8 +5,7 @@ Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_TagResource.ht
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
 from typing import Any
 
 from fairshare.local.errors import ClientException
@@ -34,11 +33,15 @@ def list_tags_for_resource(region: Region, request: Mapping[str, Any]) -> dict[s
 
 
 def _tags_of(region: Region, arn: str) -> dict[str, str]:
-    """Return the live tags of a resource."""
-    resources: Iterator[EnvironmentRecord | PolicyRecord | QueueRecord | JobRecord] = chain(
-        region.environments.values(), region.policies.values(), region.queues.values(), region.jobs.values()
-    )
-    resource = next((resource for resource in resources if resource.arn == arn), None)
-    if resource is None:
+    """Return the live tags of a resource: an environment, policy, queue or service job of this account and region."""
+    kind, _, name = arn.removeprefix(region.arn("")).partition("/")
+    resources: Mapping[str, Mapping[str, EnvironmentRecord | PolicyRecord | QueueRecord | JobRecord]] = {
+        "service-environment": region.environments,
+        "scheduling-policy": region.policies,
+        "job-queue": region.queues,
+        "service-job": region.jobs,
+    }
+    resource = resources.get(kind, {}).get(name)
+    if resource is None or resource.arn != arn:
         raise ClientException(f"resourceArn: {arn} does not exist (an environment, policy, queue or service job)")
     return resource.tags

@@ -20,9 +20,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
+from fairshare.local.errors import ClientException
 from fairshare.local.launcher import Report
+from fairshare.local.request_shape import read_members
 from fairshare.model import JobStatus
 
 NAME_PREFIX: Final = "AWSBatch"
@@ -31,6 +34,13 @@ NAME_PREFIX: Final = "AWSBatch"
 _KEPT_CHARACTERS: Final = 23
 """What is left of the payload's name: SageMaker takes 63 characters, prefix and suffix of Batch have 8 + 32. How Batch
 shortens longer names is not documented; cutting is the model's choice."""
+
+_LONGEST_REASON: Final = 1024
+"""Characters of a ``FailureReason``."""
+
+_REFUSALS: Final = ("ValidationException", "ResourceLimitExceeded")
+"""Errors of CreateTrainingJob: with them there is no training job (section 4.6 of the project's AWS notes, where the
+``attempts`` of such a job were seen to be empty)."""
 
 _SECONDARY: Final = {
     JobStatus.STARTING: "Downloading",
@@ -83,6 +93,7 @@ class TrainingJob:
     ended_at: int | None = None
     failure_reason: str | None = None
     model_artifact: str | None = None
+    is_deleted: bool = False
     phases: list[_Phase] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -145,13 +156,38 @@ class TrainingJob:
         self.ended_at = report.at
         self.model_artifact = report.model_artifact
         if self.status == "Failed":
-            self.failure_reason = report.reason
+            self.failure_reason = None if report.reason is None else report.reason[:_LONGEST_REASON]
         self._enter(self.status, report.at)
 
     def _enter(self, status: str, at: int) -> None:
         if self.phases:
             self.phases[-1].end = at
         self.phases.append(_Phase(status, at, at if self.ended_at is not None else None))
+
+
+def problem_of(payload: Mapping[str, Any]) -> str | None:
+    """Return how SageMaker would refuse a payload: a member is of the wrong type. None = it would take it.
+
+    Only types are looked at. Required members may be missing, so that a simulated job needs no more than its run time.
+    """
+    try:
+        read_members(_create_training_job_shape(), payload, are_required=False)
+    except ClientException as error:
+        return f"ValidationException: {error}"
+    return None
+
+
+def is_refusal(report: Report) -> bool:
+    """Whether a report says that CreateTrainingJob was refused, if no training job was there before."""
+    return report.status is JobStatus.FAILED and (report.reason or "").startswith(_REFUSALS)
+
+
+@cache
+def _create_training_job_shape() -> Any:
+    import botocore.session
+
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    return model.operation_model("CreateTrainingJob").input_shape
 
 
 def as_time(milliseconds: int) -> datetime:

@@ -44,6 +44,12 @@ _SHARE: Final = re.compile(r"[a-zA-Z0-9_-]{1,255}")
 _SHARE_ENTRY: Final = re.compile(r"[a-zA-Z0-9_-]{1,254}[a-zA-Z0-9_*-]?|\*")
 _STATES: Final = ("ENABLED", "DISABLED")
 _TIME_LIMIT_SECONDS: Final = (600, 86_400)
+_TIME_LIMIT_REASONS: Final = (
+    "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+    "MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE",
+    "MISCONFIGURATION:QUOTA_MANAGEMENT_LIMIT_EXCEEDED",
+)
+"""What can hold up the head of a service queue (sm_job_stuck_in_runnable_capacity and its neighbours, user guide)."""
 
 
 def check_name(name: str, kind: str) -> None:
@@ -157,6 +163,12 @@ def check_time_limits(actions: Iterable[Mapping[str, Any]]) -> None:
     for action in actions:
         if action["action"] != "TERMINATE":
             raise ClientException("Invalid job action. Valid job actions: [TERMINATE]")
+        if action["state"] != "RUNNABLE":
+            raise ClientException(f"jobStateTimeLimitActions: state {action['state']!r} is unknown (RUNNABLE)")
+        if action["reason"] not in _TIME_LIMIT_REASONS:
+            raise ClientException(
+                f"jobStateTimeLimitActions: reason {action['reason']!r} is unknown ({', '.join(_TIME_LIMIT_REASONS)})"
+            )
         _check_range("maxTimeSeconds", action["maxTimeSeconds"], *_TIME_LIMIT_SECONDS)
         key = action["state"], action["reason"]
         if key in seen:

@@ -11,13 +11,11 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from botocore.model import Shape
 
-from fairshare.local import environments, job_queues, listing, policies, service_jobs
 from fairshare.local.call_log import CallLog
 from fairshare.local.inprocess import local_aws
 from fairshare.local.server import LocalServer
-from fairshare.scheduler.clock import SystemClock, VirtualClock
+from fairshare.scheduler.clock import Clock, SystemClock, VirtualClock
 
 START = 1_790_000_000_000
 ROLE = "arn:aws:iam::123456789012:role/MLTraining"
@@ -27,7 +25,9 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 class Door:
     """A way into a local AWS, with what most tests need."""
 
-    def __init__(self, client: Any, clock: VirtualClock, call_log: CallLog) -> None:
+    def __init__(self, client: Any, clock: VirtualClock, call_log: CallLog, other_clock: Clock) -> None:
+        self.other_clock = other_clock
+        """What moto's other services have for the present: in this process they look at the machine's clock."""
         self.client = client
         self.clock = clock
         self.call_log = call_log
@@ -93,13 +93,13 @@ def door(request: pytest.FixtureRequest, tmp_path: Path, session: boto3.session.
     if request.param == "in process":
         keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
         with local_aws(clock) as aws:
-            yield Door(lambda service: session.client(service, **keys), clock, aws.call_log)
+            yield Door(lambda service: session.client(service, **keys), clock, aws.call_log, SystemClock())
         return
     with LocalServer(state_dir=tmp_path / "local", clock=clock) as server:
         address = server.address
         keys = {"aws_access_key_id": address.access_key_id, "aws_secret_access_key": address.secret_access_key}
         url = address.endpoint_url
-        yield Door(lambda service: session.client(service, endpoint_url=url, **keys), clock, server.call_log)
+        yield Door(lambda service: session.client(service, endpoint_url=url, **keys), clock, server.call_log, clock)
 
 
 def test_fs9_the_share_decides_who_goes_next(door):
@@ -274,7 +274,7 @@ def test_log_lines_can_be_put_and_read(door):
     stream = "AWSBatchx/algo-1-1790000000"
     logs.create_log_group(logGroupName=LOG_GROUP)
     logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=stream)
-    now = SystemClock().now()  # CloudWatch Logs refuses lines that are two weeks old
+    now = door.other_clock.now()  # CloudWatch Logs refuses lines that are two weeks old
     events = [{"timestamp": now + number, "message": f"line {number}"} for number in range(3)]
     logs.put_log_events(logGroupName=LOG_GROUP, logStreamName=stream, logEvents=events)
     read = logs.get_log_events(logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True)["events"]
@@ -348,62 +348,108 @@ def test_c22_many_threads_with_shared_tokens_make_each_job_once(door):
     assert len(door.batch.list_service_jobs(jobQueue="gpu")["jobSummaryList"]) == 15
 
 
-# -- field names ------------------------------------------------------------------------------------------------------
-
-_ANSWERS = [
-    environments.create_service_environment,
-    environments.describe_service_environments,
-    policies.describe_scheduling_policies,
-    policies.list_scheduling_policies,
-    job_queues.describe_job_queues,
-    service_jobs.describe_service_job,
-    listing.list_service_jobs,
-    listing.get_job_queue_snapshot,
-]
+def test_many_jobs_are_terminated_at_once(door):
+    door.set_up(capacity=2)
+    jobs = [door.submit(name) for name in "abc"]
+    answer = door.batch.terminate_service_jobs(jobs=[*jobs, "nope", "arn:x"], reason="enough")
+    assert answer["successful"] == [*jobs, "nope"]
+    (error,) = answer["errors"]
+    assert (error["job"], error["code"]) == ("arn:x", "ValidationException")
+    assert {door.status(job) for job in jobs} == {"FAILED"}
 
 
-@pytest.mark.parametrize("operation", _ANSWERS, ids=lambda operation: operation.__name__)
-def test_every_field_of_an_answer_is_in_botocores_model(operation, monkeypatch):
-    """moto drops fields that the model does not know; so a misspelt one would just be missing."""
-    from fairshare.local import moto_responses
-
-    answers: list[tuple[str, Any]] = []
-    original = moto_responses.BatchServiceResponse.run
-
-    def run(self: Any, answered: Any) -> Any:
-        def noting(region: Any, request: Any) -> Any:
-            answer = answered(region, request)
-            answers.append((answered.__name__, answer))
-            return answer
-
-        return original(self, noting)
-
-    monkeypatch.setattr(moto_responses.BatchServiceResponse, "run", run)
-    with local_aws(VirtualClock(START)) as aws:
-        door = Door(aws.client, VirtualClock(START), aws.call_log)
-        door.set_up(HIGHPRI=1)
-        jobs = [door.submit(name, shareIdentifier="HIGHPRI", tags={"a": "b"}) for name in "ab"]
-        door.batch.describe_service_environments()
-        arn = door.batch.list_scheduling_policies()["schedulingPolicies"][0]["arn"]
-        door.batch.describe_scheduling_policies(arns=[arn])
-        door.batch.describe_job_queues()
-        door.batch.describe_service_job(jobId=jobs[0])
-        door.batch.list_service_jobs(jobQueue="gpu")
-        door.batch.get_job_queue_snapshot(jobQueue="gpu")
-        camel = "".join(part.capitalize() for part in operation.__name__.split("_"))
-        shape = door.batch.meta.service_model.operation_model(camel).output_shape
-    (answer, *_) = [answer for name, answer in answers if name == operation.__name__]
-    assert _unknown_fields(answer, shape) == []
+def test_a_training_job_can_be_stopped(door):
+    door.set_up()
+    job = door.submit("a")
+    sagemaker, name = door.client("sagemaker"), door.training_job(job)["TrainingJobName"]
+    sagemaker.stop_training_job(TrainingJobName=name)
+    assert door.status(job) == "FAILED"
+    assert sagemaker.describe_training_job(TrainingJobName=name)["TrainingJobStatus"] == "Stopped"
+    for unknown, text in ((name, "is in status Stopped."), ("nope", "Requested resource not found.")):
+        with pytest.raises(ClientError) as refused:
+            sagemaker.stop_training_job(TrainingJobName=unknown)
+        assert refused.value.response["Error"]["Code"] == "ValidationException"
+        assert refused.value.response["Error"]["Message"].endswith(text)
 
 
-def _unknown_fields(answer: Any, shape: Shape, where: str = "") -> list[str]:
-    if answer is None:
-        return []
-    if shape.type_name == "list":
-        return [field for entry in answer for field in _unknown_fields(entry, shape.member, where)]
-    if shape.type_name != "structure":
-        return []
-    unknown = [f"{where}.{name}" for name in answer if name not in shape.members]
-    for name, member in shape.members.items():
-        unknown += _unknown_fields(answer.get(name), member, f"{where}.{name}")
-    return unknown
+def failing(*reasons: str) -> dict[str, str]:
+    return {"FAIRSHARE_SIM_FAILURES": json.dumps(reasons)}
+
+
+def test_c34_waiting_for_capacity_uses_no_attempt_and_an_account_limit_does(door):
+    door.set_up(capacity=2)
+    limited = door.submit("limited", environment=failing("ResourceLimitExceeded: limit is 0, in use 0, asked 1"))
+    described = door.batch.describe_service_job(jobId=limited)
+    assert (described["status"], described["attempts"]) == ("FAILED", [])
+    assert "latestAttempt" not in described
+    waits = door.submit(
+        "waits",
+        environment=failing(*["CapacityError: no p5"] * 5, "AlgorithmError: x"),
+        retryStrategy={"attempts": 2},
+    )
+    described = door.batch.describe_service_job(jobId=waits)
+    assert (described["status"], described["attempts"]) == ("RUNNABLE", [])
+    assert described["statusReason"].startswith("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - ")
+    for _ in range(7):
+        door.clock.advance(60_000)
+        described = door.batch.describe_service_job(jobId=waits)
+    assert described["status"] == "SUCCEEDED"
+    ends = [
+        attempt["statusReason"].removeprefix("Received status from SageMaker: ") for attempt in described["attempts"]
+    ]
+    assert ends == ["AlgorithmError: x", "Training job completed"]
+    for attempts in (0, 11):
+        with pytest.raises(door.batch.exceptions.ClientException, match=r"RetryAttempts must be between 1 and 10\."):
+            door.submit("a", retryStrategy={"attempts": attempts})
+
+
+def test_the_metrics_of_aws_batch_can_be_read(door):
+    door.set_up()
+    for name in ("a", "b"):
+        door.submit(name, seconds=60)
+    door.clock.advance(150_000)
+    door.batch.list_service_jobs(jobQueue="gpu")
+    cloudwatch = door.client("cloudwatch")
+    metrics = cloudwatch.list_metrics(Namespace="AWS/Batch", MetricName="JobsSubmitted")["Metrics"]
+    assert [metric["Dimensions"] for metric in metrics] == [[{"Name": "JobQueueName", "Value": "gpu"}]]
+
+    def statistics(name: str, unit: str, kind: str) -> list[float]:
+        points = cloudwatch.get_metric_statistics(
+            Namespace="AWS/Batch",
+            MetricName=name,
+            Dimensions=[{"Name": "JobQueueName", "Value": "gpu"}],
+            StartTime=START / 1000 - 60,
+            EndTime=START / 1000 + 3600,
+            Period=3600,
+            Statistics=[kind],
+            Unit=unit,
+        )["Datapoints"]
+        return [point[kind] for point in points]
+
+    assert statistics("JobsMovedToSucceeded", "Count", "Sum") == [2.0]
+    assert statistics("JobAttemptRunnableToScheduledDuration", "Milliseconds", "Maximum") == [60_000.0]
+
+
+def test_eventbridge_rules_match_the_events(door):
+    door.set_up()
+    logs, events = door.client("logs"), door.client("events")
+    logs.create_log_group(logGroupName="/events")
+    pattern = {
+        "source": ["aws.batch"],
+        "detail-type": ["Batch Service Job State Change"],
+        "detail": {"status": ["SUCCEEDED"]},
+    }
+    events.put_rule(Name="done", EventPattern=json.dumps(pattern))
+    events.put_rule(Name="gone", EventPattern=json.dumps(pattern))
+    group = "arn:aws:logs:us-east-1:123456789012:log-group:"
+    events.put_targets(Rule="done", Targets=[{"Id": "1", "Arn": group + "/events"}])
+    events.put_targets(Rule="gone", Targets=[{"Id": "1", "Arn": "arn:aws:lambda:us-east-1:123456789012:function:f"}])
+    job = door.submit("a", seconds=60)
+    door.clock.advance(60_000)
+    assert door.status(job) == "SUCCEEDED"
+    streams = logs.describe_log_streams(logGroupName="/events")["logStreams"]
+    assert len(streams) == 1
+    read = logs.get_log_events(logGroupName="/events", logStreamName=streams[0]["logStreamName"], startFromHead=True)
+    event = json.loads(read["events"][0]["message"])
+    assert (event["detail"]["jobId"], event["detail"]["status"]) == (job, "SUCCEEDED")
+    assert (event["source"], event["time"]) == ("aws.batch", "2026-09-21T14:14:20Z")

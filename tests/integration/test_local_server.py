@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -221,7 +222,9 @@ def test_a_stop_leaves_no_thread_and_frees_the_port(tmp_path, client):
     submit(client(address, "batch"))
     with socket.create_connection(("127.0.0.1", port)) as idle:  # a client that never says anything
         server.stop()
-        assert idle.recv(1) == b""
+        idle.settimeout(10)
+        with contextlib.suppress(ConnectionResetError):  # closed either way: politely, or with the request unread
+            assert idle.recv(1) == b""
     assert set(threading.enumerate()) == before
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
@@ -297,11 +300,11 @@ def test_time_passes_without_calls(tmp_path, client, monkeypatch):
     with LocalServer(state_dir=tmp_path, speed=36_000) as server:
         batch = client(server.address, "batch")
         set_up(batch)
-        jobs = [submit(batch, seconds=seconds) for seconds in (3600, 10**9)]
+        jobs = [submit(batch, seconds=seconds) for seconds in (36_000, 10**9)]
         assert second_started.wait(30)
         first, second = (batch.describe_service_job(jobId=job) for job in jobs)
         assert (first["status"], second["status"]) == ("SUCCEEDED", "RUNNING")
-        assert first["stoppedAt"] - first["startedAt"] == 100  # 3600 s / 36,000, in milliseconds
+        assert first["stoppedAt"] - first["startedAt"] == 1000  # 36,000 s / 36,000, in milliseconds
         assert second["startedAt"] == first["stoppedAt"]
 
 

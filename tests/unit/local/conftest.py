@@ -33,11 +33,17 @@ class Cloud:
         self.runtime = Runtime(
             launcher,
             self.clock,
-            lambda region, job: self.training_jobs.__setitem__(job.name, job),
+            self._publish,
             lock=threading.RLock(),
             new_id=lambda: UUID(int=next(numbers)),
         )
         self.runtime.open_region(ACCOUNT, REGION)
+
+    def _publish(self, region: Region, job: TrainingJob) -> None:
+        if job.is_deleted:
+            del self.training_jobs[job.name]
+        else:
+            self.training_jobs[job.name] = job
 
     def call(self, operation: Callable[[Region, Mapping[str, Any]], Any], **request: Any) -> Any:
         with self.runtime.operation(ACCOUNT, REGION) as region:

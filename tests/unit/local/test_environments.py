@@ -154,3 +154,10 @@ def test_deleted_only_when_no_queue_uses_it_and_disabled(cloud):
 def test_an_unknown_environment_is_refused(cloud, operation):
     with pytest.raises(ClientException, match=r"^ServiceEnvironment nope not found\.$"):
         cloud.call(operation, serviceEnvironment="nope")
+
+
+def test_a_region_has_at_most_50_environments(cloud):
+    for number in range(50):
+        cloud.environment(f"environment-{number}")
+    with pytest.raises(ClientException, match=r"^serviceEnvironmentName: 50 environments exist \(at most 50\)$"):
+        cloud.environment("one-more")

@@ -112,6 +112,12 @@ def time_limit(**change: Any) -> dict[str, Any]:
     [
         ([time_limit(action="CANCEL")], "Invalid job action. Valid job actions: [TERMINATE]"),
         ([time_limit(), time_limit(maxTimeSeconds=600)], "Duplicate job state limit actions are not allowed."),
+        ([time_limit(state="STARTING")], "jobStateTimeLimitActions: state 'STARTING' is unknown (RUNNABLE)"),
+        (
+            [time_limit(reason="OTHER")],
+            "jobStateTimeLimitActions: reason 'OTHER' is unknown (CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY, "
+            "MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE, MISCONFIGURATION:QUOTA_MANAGEMENT_LIMIT_EXCEEDED)",
+        ),
         ([time_limit(maxTimeSeconds=599)], "maxTimeSeconds: 599 is out of range (600 - 86400)"),
     ],
 )
@@ -255,3 +261,11 @@ def test_c04_a_queue_is_deleting_until_its_jobs_have_ended(make_cloud):
     assert cloud.status(job) == "FAILED"
     cloud.queue("gpu", priority=2)
     assert describe(cloud, "gpu")[0]["status"] == "VALID"
+
+
+def test_a_region_has_at_most_50_queues(cloud):
+    cloud.environment()
+    for number in range(50):
+        cloud.queue(f"queue-{number}")
+    with pytest.raises(ClientException, match=r"^jobQueueName: 50 queues exist \(at most 50\)$"):
+        cloud.queue("one-more")

@@ -16,6 +16,7 @@ def numbers(limit: int, max_results: int | None = None, token: str | None = None
     return page(
         lambda last: range(0 if last is None else last + 1, limit),
         lambda number: number,
+        kind=int,
         operation="ListNumbers",
         max_results=max_results,
         next_token=token,
@@ -51,7 +52,11 @@ def forged(content: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "token", ["", "x", "not base64!", "é", forged(5), forged([1]), forged(["ListOthers", 1]), forged(None)]
+    "token",
+    [
+        *("", "x", "not base64!", "é", forged(5), forged([1]), forged(None), forged(["ListOthers", 1])),
+        *(forged(["ListNumbers", "x"]), forged(["ListNumbers", None]), base64.b64encode(b"[" * 50_000).decode()),
+    ],
 )
 def test_what_is_no_token_of_ours_is_refused(token):
     with pytest.raises(ClientException) as refused:

@@ -77,6 +77,10 @@ def test_both_kinds_of_policy_at_once_are_refused(cloud):
     assert str(refused.value) == (
         "A scheduling policy can have either fairsharePolicy or quotaSharePolicy, but not both."
     )
+    with pytest.raises(ClientException, match=r"^Idle resource assignment strategy must be one of \[FIFO\]\.$"):
+        cloud.call(
+            policies.create_scheduling_policy, name="p", quotaSharePolicy={"idleResourceAssignmentStrategy": "LIFO"}
+        )
     with pytest.raises(ClientException, match=r"^quotaSharePolicy: quota shares are not modelled here"):
         cloud.call(policies.create_scheduling_policy, name="p", quotaSharePolicy=quota)
 

@@ -11,7 +11,8 @@ import pytest
 from fairshare.local import process_shim
 
 TIMEOUT_SECONDS = 30
-SLEEPER = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+SLEEPER = 'import os, signal; os.write(1, b"%d\\n" % os.getpid()); signal.pause()'
+"""Tells its id in one write: two of them may share a pipe."""
 
 
 def start(*command: str, **options: int) -> subprocess.Popen[str]:

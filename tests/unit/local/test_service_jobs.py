@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from fairshare.local import job_queues, service_jobs
-from fairshare.local.errors import ClientException
+from fairshare.local import environments, job_queues, policies, service_jobs
+from fairshare.local.errors import ClientException, ValidationException
+from fairshare.local.stop_training_job import stop_training_job
 
 START = 1_790_000_000_000
 
@@ -366,3 +367,155 @@ def test_a_heterogeneous_cluster_counts_all_its_groups(cloud):
         {"capacityUnit": "ml.c5.xlarge", "quantity": 1.0},
     ]
     assert [cloud.status(job) for job in jobs] == ["RUNNING", "RUNNABLE"]
+
+
+# -- many at once -----------------------------------------------------------------------------------------------------
+
+
+def test_many_are_terminated_at_once_and_unknown_ones_count_as_ended(cloud):
+    cloud.fifo_queue()
+    jobs = [cloud.submit("runs"), cloud.submit("waits")]
+    arn = "arn:aws:batch:us-west-2:123456789012:service-job/"
+    references = [jobs[0], arn + jobs[1], "nope", arn + "nope"]
+    answer = cloud.call(service_jobs.terminate_service_jobs, jobs=references, reason="enough")
+    assert answer == {"successful": references, "errors": []}
+    assert [cloud.describe(job)["statusReason"] for job in jobs] == ["enough", "enough"]
+    assert [cloud.status(job) for job in jobs] == ["FAILED", "FAILED"]
+
+
+def test_what_is_no_job_is_an_error_of_its_own(cloud):
+    cloud.fifo_queue()
+    job, queue = cloud.submit("runs"), "arn:aws:batch:us-west-2:123456789012:job-queue/gpu"
+    answer = cloud.call(service_jobs.terminate_service_jobs, jobs=["", queue, job], reason="enough")
+    assert answer["successful"] == [job]
+    assert answer["errors"] == [
+        {
+            "job": reference,
+            "code": "ValidationException",
+            "message": f"jobs: {reference!r} is no service job (an id or the ARN of one)",
+        }
+        for reference in ("", queue)
+    ]
+    assert cloud.status(job) == "FAILED"
+
+
+@pytest.mark.parametrize("count", [0, 51])
+def test_1_to_50_jobs_are_terminated_at_once(cloud, count):
+    with pytest.raises(ClientException) as refused:
+        cloud.call(service_jobs.terminate_service_jobs, jobs=["x"] * count, reason="enough")
+    assert str(refused.value) == f"jobs: {count} were given (1 - 50)"
+
+
+# -- what SageMaker refuses, and who stops it there --------------------------------------------------------------------
+
+
+def test_a_payload_with_a_wrong_type_fails_when_it_is_dispatched_and_has_no_training_job(cloud):
+    cloud.fifo_queue()
+    request = {
+        "TrainingJobName": "x",
+        "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1},
+        "HyperParameters": {"lr": 0.1},
+    }
+    job = cloud.submit("a", serviceRequestPayload=json.dumps(request))
+    described = cloud.describe(job)
+    assert (described["status"], described["attempts"]) == ("FAILED", [])
+    assert described["statusReason"] == (
+        "Received status from SageMaker: ValidationException: HyperParameters.lr: 0.1 has the wrong type (a string)"
+    )
+    assert "latestAttempt" not in described
+    assert cloud.training_jobs == {}
+
+
+def test_an_account_limit_fails_a_job_that_then_has_no_attempts(cloud):
+    cloud.fifo_queue()
+    reason = (
+        "ResourceLimitExceeded: The account-level service limit 'ml.p5.48xlarge for training job usage' is 10 Instances"
+    )
+    job = cloud.submit("a", environment={"FAIRSHARE_SIM_FAILURES": json.dumps([reason])})
+    described = cloud.describe(job)
+    assert (described["status"], described["attempts"]) == ("FAILED", [])
+    assert described["statusReason"] == f"Received status from SageMaker: {reason}"
+
+
+def test_a_failure_reason_has_at_most_1024_characters_in_sagemaker(cloud):
+    cloud.fifo_queue()
+    failures = json.dumps(["AlgorithmError: " + "x" * 2000])
+    job = cloud.submit("a", seconds=1, environment={"FAIRSHARE_SIM_FAILURES": failures})
+    cloud.clock.advance(1_000)
+    assert cloud.status(job) == "FAILED"
+    (training_job,) = cloud.training_jobs.values()
+    assert len(training_job.describe()["FailureReason"]) == 1024
+
+
+def test_stop_training_job_fails_the_job_without_terminating_it(cloud):
+    cloud.fifo_queue()
+    job, following = cloud.submit("a"), cloud.submit("b")
+    cloud.clock.advance(10_000)
+    name = next(iter(cloud.training_jobs))
+    cloud.call(stop_training_job, TrainingJobName=name)
+    described = cloud.describe(job)
+    assert (described["status"], described["isTerminated"]) == ("FAILED", False)
+    assert described["statusReason"] == "Received status from SageMaker: Training job stopped"
+    assert described["stoppedAt"] == START + 10_000
+    assert cloud.training_jobs[name].describe()["TrainingJobStatus"] == "Stopped"
+    assert cloud.status(following) == "RUNNING"
+    with pytest.raises(ValidationException) as refused:
+        cloud.call(stop_training_job, TrainingJobName=name)
+    assert str(refused.value) == "The request was rejected because the training job is in status Stopped."
+
+
+def test_stopping_an_unknown_training_job_is_refused(cloud):
+    with pytest.raises(ValidationException, match=r"^Requested resource not found\.$"):
+        cloud.call(stop_training_job, TrainingJobName="nope")
+
+
+def test_the_priority_of_a_job_that_has_ended_stays(cloud):
+    cloud.fair_queue()
+    job = cloud.submit("a", "HIGHPRI", seconds=1, schedulingPriority=3)
+    cloud.clock.advance(1_000)
+    cloud.call(service_jobs.update_service_job, jobId=job, schedulingPriority=9)
+    assert cloud.describe(job)["schedulingPriority"] == 3
+
+
+# -- which way weights and reservation work ----------------------------------------------------------------------------
+
+
+def running(cloud, jobs):
+    return sum(cloud.status(job) == "RUNNING" for job in jobs)
+
+
+def test_c33_the_lower_weight_gets_more(cloud):
+    """20 instances, HIGHPRI 0.25 and LOWPRI 1.0: 16 to 4."""
+    cloud.environment(capacity=20)
+    cloud.queue(policy=cloud.policy(HIGHPRI=0.25, LOWPRI=1.0))
+    cloud.call(environments.update_service_environment, serviceEnvironment="gpu", state="DISABLED")
+    jobs = {share: [cloud.submit("x", share) for _ in range(20)] for share in ("LOWPRI", "HIGHPRI")}
+    cloud.call(environments.update_service_environment, serviceEnvironment="gpu", state="ENABLED")
+    assert {share: running(cloud, ids) for share, ids in jobs.items()} == {"HIGHPRI": 16, "LOWPRI": 4}
+
+
+def test_c33_the_reserve_shrinks_with_each_active_share(cloud):
+    """40 instances, computeReservation 50: 20, 10 and 5 are kept free for shares that may come."""
+    cloud.environment(capacity=40)
+    policy = cloud.call(policies.create_scheduling_policy, name="p", fairsharePolicy={"computeReservation": 50})["arn"]
+    cloud.queue(policy=policy)
+    jobs: list[str] = []
+    used = []
+    for share in ("A", "B", "C"):
+        jobs += [cloud.submit("x", share) for _ in range(40)]
+        used.append(running(cloud, jobs))
+    assert used == [20, 30, 35]
+
+
+@pytest.mark.parametrize(
+    ("fairshare", "text"),
+    [
+        ({"shareDecaySeconds": 604_801}, "shareDecaySeconds: 604801 is out of range (0 - 604800)"),
+        ({"computeReservation": 100}, "computeReservation: 100 is out of range (0 - 99)"),
+    ],
+)
+def test_c33_what_is_out_of_range_is_refused(cloud, fairshare, text):
+    with pytest.raises(ClientException) as refused:
+        cloud.call(policies.create_scheduling_policy, name="p", fairsharePolicy=fairshare)
+    assert str(refused.value) == text
+    cloud.call(policies.create_scheduling_policy, name="p", fairsharePolicy={"shareDecaySeconds": 0})

@@ -92,3 +92,40 @@ def test_nothing_is_left_after_close():
     launcher.stop("job", 1)
     launcher.close()
     assert launcher.poll(0) == []
+
+
+def failing(number: int, failures: str, **environment: str) -> list[tuple[Any, ...]]:
+    launcher = SimulatedLauncher()
+    launcher.start(attempt(number, FAIRSHARE_SIM_FAILURES=failures, **environment), 0)
+    return reports(launcher)
+
+
+def test_failures_are_scripted_one_for_each_dispatch():
+    failures = '["CapacityError: no p5", "InternalServerError: x", "ResourceLimitExceeded: y"]'
+    assert failing(1, failures) == [("FAILED", 0, "CapacityError: no p5")]
+    assert failing(2, failures)[-1] == ("FAILED", 60_000, "InternalServerError: x")
+    assert [status for status, *_ in failing(2, failures)] == ["STARTING", "RUNNING", "FAILED"]
+    assert failing(3, failures) == [("FAILED", 0, "ResourceLimitExceeded: y")]
+    assert failing(4, failures)[-1] == ("SUCCEEDED", 60_000, None)
+
+
+def test_after_the_scripted_failures_the_exit_code_counts():
+    assert failing(1, '["CapacityError: x"]', FAIRSHARE_SIM_EXIT_CODE="1") == [("FAILED", 0, "CapacityError: x")]
+    assert failing(2, '["CapacityError: x"]', FAIRSHARE_SIM_EXIT_CODE="1")[-1][0] == "FAILED"
+
+
+@pytest.mark.parametrize("text", ["CapacityError", "{}", "[1]", '[""]', "[" * 100_000])
+def test_failures_that_cannot_be_read_fail_the_attempt_with_an_example(text):
+    ((status, at, reason),) = failing(1, text)
+    assert (status, at) == ("FAILED", 0)
+    assert reason.startswith("ClientError: FAIRSHARE_SIM_FAILURES is ")
+    assert reason.endswith('write for instance ["CapacityError: no p5", "InternalServerError: x"].')
+
+
+def test_a_run_longer_than_max_runtime_is_stopped_then():
+    launcher = SimulatedLauncher(speed=2)
+    training_job = {"Environment": {}, "StoppingCondition": {"MaxRuntimeInSeconds": 30}}
+    launcher.start(Attempt("job", 1, "AWSBatchx", training_job, "us-west-2", "123456789012"), 0)
+    *_, last = launcher.poll(0)
+    assert (last.status, last.at, last.secondary_status) == (JobStatus.FAILED, 15_000, "MaxRuntimeExceeded")
+    assert last.reason == "MaxRuntimeExceeded: the training job ran longer than its 30 s and was stopped"

@@ -80,7 +80,7 @@ def command(
         _, *own = inspect.signature(function, eval_str=True).parameters.values()
         run.__doc__ = function.__doc__
         set_signature(run, own, short_file_flag=short_file_flag)
-        app.command(name or function.__name__.replace("_", "-"), epilog=_epilog(examples, exit_codes))(run)
+        app.command(name or function.__name__.replace("_", "-"), epilog=epilog(examples, exit_codes))(run)
         return function
 
     return register
@@ -136,7 +136,8 @@ def _common_flags(
     """Only its signature is used; the names are those of `Options`."""
 
 
-def _epilog(examples: Sequence[str], exit_codes: Sequence[int]) -> str:
+def epilog(examples: Sequence[str], exit_codes: Sequence[int]) -> str:
+    """Return the end of a help: examples and exit codes."""
     lines = ["\b", "Examples:", *(f"  {example}" for example in examples)]
     codes = f"Exit codes: {exit_code_line(exit_codes)}. All of them: fairshare help exit-codes."
     return "\n".join([*lines, "", codes])

@@ -266,12 +266,16 @@ class AppContext:
 
     def suggest(self, command: str) -> None:
         """End a screen with the next useful command, with the flags that it needs to act on the same place."""
+        self.out.suggest(self.with_flags(command))
+
+    def with_flags(self, command: str) -> str:
+        """Return a command line with the flags that it needs to act on the same place."""
         options = self.options
         flags = ["--local"] if options.local else []
         given = {"--profile": options.profile, "--region": options.region, "--endpoint-url": options.endpoint_url}
         given["--file"] = None if options.file is None else str(options.file)
         flags += [f"{flag} {shlex.quote(value)}" for flag, value in given.items() if value]
-        self.out.suggest(" ".join([command, *flags]))
+        return " ".join([command, *flags])
 
     def confirm(self, question: str) -> None:
         """Ask on stderr and return when the answer is yes.

@@ -26,7 +26,8 @@ from fairshare.model import TERMINAL_STATUSES, FairshareError, JobSummary, Parti
 
 if TYPE_CHECKING:
     from fairshare.cli.demo_view import DemoView
-    from fairshare.submit.dispatch import Event, RunResult
+    from fairshare.submit.dispatch import RunResult
+    from fairshare.submit.events import Event
     from fairshare.submit.requests import PlannedJob
 
 app = new_app()

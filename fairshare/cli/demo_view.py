@@ -14,7 +14,8 @@ from fairshare.model import IN_USE_STATUSES, TERMINAL_STATUSES, JobStatus, JobSu
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from fairshare.submit.dispatch import Event, SubmitPlan
+    from fairshare.submit.dispatch import SubmitPlan
+    from fairshare.submit.events import Event
 
 _TOLD: Final = frozenset({JobStatus.RUNNABLE, JobStatus.RUNNING, *TERMINAL_STATUSES})
 """Statuses worth a line of their own."""
@@ -52,7 +53,7 @@ class DemoView:
 
     def show(self, jobs: Mapping[str, JobSummary], now: int, event: Event | None = None) -> None:
         """Show the jobs as they are now; ``event`` is what submission has just done, if anything."""
-        from fairshare.submit.dispatch import WaveStarted
+        from fairshare.submit.events import WaveStarted
 
         if isinstance(event, WaveStarted) and self._plan is not None:
             self._tell(now, f"wave {event.wave.number} of {len(self._plan.waves)}: {count(event.wave.count, 'job')}")

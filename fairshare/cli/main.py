@@ -23,10 +23,10 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from fairshare import __version__
 from fairshare.cli.command import Launch, TerminatedError, interrupted, set_signature, take_options
 from fairshare.cli.context import AppContext, Options
 from fairshare.model import FairshareError, UsageError
+from fairshare.version import __version__
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,12 @@ class Entry:
 
 COMMANDS: Final[Mapping[str, Entry]] = {
     "demo": Entry("Start", "fairshare.cli.demo", "the whole tour, offline, in a minute"),
-    "local": Entry("Start", "fairshare.cli.local", "AWS on this machine: start, stop, status", group=True),
+    "local": Entry("Start", "fairshare.cli.local", "AWS on this machine: start, stop, status, env, events", group=True),
     "setup": Entry("Start", "fairshare.cli.setup", "create or update what fairshare.yaml describes"),
     "teardown": Entry("Start", "fairshare.cli.setup", "delete it again"),
     "submit": Entry("Act", "fairshare.cli.submit", "send training jobs, in waves"),
+    "resume": Entry("Act", "fairshare.cli.resume", "send what is left of a run, after anything"),
+    "runs": Entry("Look", "fairshare.cli.runs", "what was sent from this machine", group=True),
     "queue": Entry("Look", "fairshare.cli.queue", "jobs in dispatch order"),
     "shares": Entry("Look", "fairshare.cli.queue", "what each share is due and holds"),
     "job": Entry("Look", "fairshare.cli.queue", "one job"),

@@ -12,11 +12,12 @@ from fairshare.cli.render import count, elapsed, safe
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from fairshare.submit.dispatch import Event, SubmitPlan
+    from fairshare.submit.dispatch import SubmitPlan
+    from fairshare.submit.events import Event
 
 
 class SubmitProgress:
-    """Listens to the events of `fairshare.submit.dispatch`. A context manager, so that the bar always goes away."""
+    """Listens to the events of `fairshare.submit.events`. A context manager, so that the bar always goes away."""
 
     def __init__(self, plan: SubmitPlan, out: Output) -> None:
         self._plan = plan
@@ -25,6 +26,7 @@ class SubmitProgress:
         self._task: TaskID | None = None
         self._sent = self._refused = self._repeated = 0
         self._wave = 0
+        self._last_wave = plan.waves[-1].number if plan.waves else 0
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -40,24 +42,24 @@ class SubmitProgress:
 
     def on_event(self, event: Event) -> None:
         """Take note of one event and show it."""
-        from fairshare.submit import dispatch
+        from fairshare.submit import events
 
         match event:
-            case dispatch.UploadsDone(sent=sent):
+            case events.UploadsDone(sent=sent):
                 self._line(f"Source: {count(sent, 'object')} uploaded" if sent else "Source: already in S3")
-            case dispatch.WaveAwaited(starts_at=starts_at, now=now):
+            case events.WaveAwaited(starts_at=starts_at, now=now):
                 self._show(note=f"next in {elapsed(starts_at - now + 999)}")
                 return
-            case dispatch.WaveStarted(wave=wave):
+            case events.WaveStarted(wave=wave):
                 self._wave = wave.number
                 if self._bar is None:
-                    self._line(f"Wave {wave.number} of {len(self._plan.waves)}: {count(wave.count, 'job')}")
-            case dispatch.JobSent():
+                    self._line(f"Wave {wave.number} of {self._last_wave}: {count(wave.count, 'job')}")
+            case events.JobSent():
                 self._sent += 1
-            case dispatch.JobRefused(job=job, message=message):
+            case events.JobRefused(job=job, message=message):
                 self._refused += 1
                 self._line(f"refused {job.request.job_name}: {message}")
-            case dispatch.CallRepeated():
+            case events.CallRepeated():
                 self._repeated += 1
         self._show()
 
@@ -76,7 +78,7 @@ class SubmitProgress:
         self._bar.update(
             self._task,
             completed=self._sent + self._refused,
-            description=f"Wave {max(self._wave, 1)} of {len(self._plan.waves)}",
+            description=f"Wave {max(self._wave, 1)} of {self._last_wave}",
             note=f"{counts}   {note}".rstrip(),
         )
 

@@ -1,7 +1,8 @@
-"""What ``submit`` and ``demo`` share: joining the SDK, AWS and the journal into one submission, and sending it.
+"""What ``submit``, ``resume`` and ``demo`` share: joining the SDK, AWS and the journal into one submission, and
+sending it.
 
-`prepare_run` writes nothing; `send_run` sends what it returned. Signals end sending between two
-calls, never inside one.
+`prepare_run` writes nothing; `send_run` sends what it returned, `resume_run` what an earlier session left. Signals end
+sending between two calls; calls under way get a moment to answer.
 """
 
 from __future__ import annotations
@@ -9,18 +10,25 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fairshare.cli.command import interrupted
 from fairshare.cli.context import AppContext
 from fairshare.config.jobs import JobSpec
 from fairshare.model import InterruptedRunError, UsageError
 
 if TYPE_CHECKING:
-    from fairshare.submit.dispatch import Event, RunResult, SubmitPlan
+    from fairshare.submit.dispatch import RunResult, SubmitPlan
+    from fairshare.submit.events import Event
+    from fairshare.submit.holder import Holder
+    from fairshare.submit.journal import RunRecord
     from fairshare.submit.ports import Payloads
     from fairshare.submit.prepare import SubmitOptions
+    from fairshare.submit.rate import Pace
+    from fairshare.submit.recovery import Recovery
     from fairshare.submit.resolve import QueueFacts
 
 LOCAL_IMAGE_NAME: Final = "python"
@@ -63,7 +71,7 @@ def prepare_run(
     from fairshare.submit.requests import RunIdentity
 
     session = context.session
-    rate = _checked_rate(context, rate)
+    rate = checked_rate(context, rate)
     if run_id is not None:
         check_run_id(run_id)
     identity = RunIdentity(
@@ -71,6 +79,7 @@ def prepare_run(
         created_at=context.clock.now(),
         region=session.region,
         account_id=session.account_id,
+        job_file=_job_file(specs),
     )
     payloads = _payloads(context)
     plan = prepare(
@@ -84,7 +93,12 @@ def prepare_run(
     return PreparedRun(plan, payloads, rate)
 
 
-def _checked_rate(context: AppContext, rate: float | None) -> float:
+def checked_rate(context: AppContext, rate: float | None) -> float:
+    """Return the rate in calls a second: what was asked for, else just below AWS's limit, or 0 on this machine.
+
+    Raises:
+        UsageError: it is negative, or 0 for anything but this machine.
+    """
     from fairshare.submit.rate import DEFAULT_RATE
 
     is_loopback = context.session.is_loopback
@@ -116,32 +130,113 @@ def send_run(context: AppContext, run: PreparedRun, on_event: Callable[[Event], 
     """Send a run and return what became of it.
 
     Raises:
+        RunHeldError: another process is sending it.
         InterruptedRunError: Ctrl-C or SIGTERM ended sending; the message counts what was sent (case C23).
         FairshareError: the journal or the uploads failed before the first call.
     """
-    from fairshare.submit.dispatch import dispatch
+    from fairshare.submit.calls import open_calls
+    from fairshare.submit.dispatch import dispatch, upload
     from fairshare.submit.journal import Journal
-    from fairshare.submit.rate import Pace
 
     run_id = run.plan.identity.run_id
-    with Journal.create(context.runs_dir, run_id) as journal, _signals_noted() as received:
-        result = dispatch(
-            run.plan,
-            context.jobs,
-            run.payloads,
-            journal,
-            context.clock,
-            Pace(random.Random(), run.rate),
-            on_event,
-            stop=lambda: bool(received),
-        )
-    if result.interrupted:
-        raise InterruptedRunError(
-            f"stopped: {result.summary()} of run {run_id}",
-            signal_number=received[0],
-            hint=f"what was sent goes on; `fairshare cancel --run {run_id}` ends it",
-        )
-    return result
+    with Journal.create(context.runs_dir, run_id, _holder(context, "fairshare submit")) as journal:
+        try:
+            upload(run.plan, run.payloads, on_event)
+        except KeyboardInterrupt as interrupt:
+            raise interrupted(interrupt, "interrupted while uploading: nothing was sent") from None
+        pace = _pace(context, run.rate)
+        with open_calls(context.jobs, run.plan.width) as calls, _signals_noted() as received:
+            result = dispatch(run.plan, calls, journal, context.clock, pace, on_event, stop=lambda: bool(received))
+    return _unless_interrupted(context, result, received)
+
+
+def resume_run(
+    context: AppContext,
+    record: RunRecord,
+    *,
+    rate: float,
+    failed: bool,
+    progress: Callable[[Recovery], AbstractContextManager[Callable[[Event], None]]],
+) -> tuple[Recovery, RunResult]:
+    """Go on with a run; return what was left of it and what became of that.
+
+    Args:
+        context: of the command.
+        record: the run.
+        rate: calls a second, from `checked_rate`.
+        failed: send also again what was refused or ended FAILED.
+        progress: entered once it is known what is to be sent; yields what is told of events.
+
+    Raises:
+        RunHeldError: another process is sending it.
+        InterruptedRunError: Ctrl-C or SIGTERM ended sending.
+        UsageError: a secret value is not known any more, or another one now.
+    """
+    from fairshare.cli.secret_sources import value_finder
+    from fairshare.submit.calls import open_calls
+    from fairshare.submit.dispatch import dispatch
+    from fairshare.submit.journal import Journal
+    from fairshare.submit.recovery import recover
+
+    with Journal.open(record.path, _holder(context, "fairshare resume")) as journal:
+        for warning in journal.warnings:
+            context.out.talk(f"warning: {warning}")
+        find_values = value_finder(context.environ, record.identity.job_file)
+        recovery = recover(journal, context.jobs, find_values, context.clock.now(), failed=failed)
+        pace = _pace(context, rate)
+        calls_of = open_calls(context.jobs, recovery.plan.width)
+        with calls_of as calls, progress(recovery) as on_event, _signals_noted() as received:
+            result = dispatch(
+                recovery.plan,
+                calls,
+                journal,
+                context.clock,
+                pace,
+                on_event,
+                stop=lambda: bool(received),
+                in_doubt=recovery.in_doubt,
+            )
+    result = replace(result, sent=(*recovery.found, *result.sent))
+    return recovery, _unless_interrupted(context, result, received)
+
+
+def _holder(context: AppContext, command: str) -> Holder:
+    from fairshare.submit.holder import Holder
+
+    return Holder(command, context.clock.now())
+
+
+def _pace(context: AppContext, rate: float) -> Pace:
+    """The pace of this process: its part of the budget that all processes of the user share on this host."""
+    import socket
+
+    from fairshare.config.paths import runtime_dir
+    from fairshare.scheduler.clock import uptime_ms
+    from fairshare.submit.budget import BudgetKey, SharedBucket, boot_id
+    from fairshare.submit.rate import Pace
+
+    session = context.session
+    key = BudgetKey(session.account_id, session.region, session.endpoint_url, socket.gethostname())
+    return Pace(random.Random(), rate, buckets=SharedBucket(runtime_dir(context.environ), key, uptime_ms, boot_id()))
+
+
+def _unless_interrupted(context: AppContext, result: RunResult, received: Sequence[int]) -> RunResult:
+    if not result.interrupted or result.cause is not None:  # a cause that follows is worse: jobs were not noted
+        return result
+    raise InterruptedRunError(
+        f"stopped: {result.summary()} of run {result.run_id}",
+        signal_number=received[0],
+        hint=f"`{context.with_flags(f'fairshare resume {result.run_id}')}` sends the rest; what was sent goes on, "
+        f"`{context.with_flags(f'fairshare cancel --run {result.run_id}')}` ends it",
+    )
+
+
+def _job_file(specs: Sequence[JobSpec]) -> str | None:
+    """The job file that the jobs are from; None for a script and for Python."""
+    files = {
+        spec.origin.file for spec in specs if spec.origin.line and Path(spec.origin.file).suffix in {".yaml", ".yml"}
+    }
+    return str(Path(files.pop()).absolute()) if len(files) == 1 else None
 
 
 def bucket_of(context: AppContext) -> str:

@@ -12,7 +12,7 @@ import typer
 from fairshare.cli.command import command, new_app
 from fairshare.cli.context import AppContext
 from fairshare.cli.queue import QueueFlag
-from fairshare.cli.render import count
+from fairshare.cli.render import count, safe
 from fairshare.model import MAX_PRIORITY, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ app = new_app()
 
 JOB_FILE: Final = "jobs.yaml"
 _COMMAND_LINE: Final = "command line"
+_LEFT_OUT_SHOWN: Final = 5
 
 
 Target = Annotated[
@@ -122,7 +123,7 @@ def submit(
     if dry_run:
         _show_plan(context, run)
         return
-    _finish(context, _send(context, run), wait=wait)
+    finish(context, _send(context, run), wait=wait)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -272,13 +273,27 @@ def _plan_text(plan: SubmitPlan, rate: float, place: str) -> str:
             f"{head}, {place}",
             "Checked: names, tags, shares, capacity, image region, role, "
             f"payloads (largest {plan.largest_payload_bytes / 1024:.1f} of 10 KiB)",
-            f"Source: {count(len(plan.uploads), 'object')}, {plan.upload_bytes / 1024:.0f} KiB",
+            *_source_lines(plan),
+            f"Uploads: {count(len(plan.uploads), 'object')}, {plan.upload_bytes / 1024:.0f} KiB, "
+            "less what is in S3 already",
             "",
             *timetable(plan.waves, rate),
             "",
             f"Run {plan.identity.run_id}",
         ]
     )
+
+
+def _source_lines(plan: SubmitPlan) -> list[str]:
+    """One line for each source directory, with what stays at home (case C14)."""
+    lines = []
+    for source in plan.sources:
+        names = [safe(each.path) for each in source.left_out]
+        more = f" and {len(names) - _LEFT_OUT_SHOWN} more" if len(names) > _LEFT_OUT_SHOWN else ""
+        left_out = f"; left out: {', '.join(names[:_LEFT_OUT_SHOWN])}{more}" if names else ""
+        content = f"{count(source.files, 'file')}, {source.size / 1024:.0f} KiB"
+        lines.append(f"Source {safe(source.directory)}: {content}{left_out}")
+    return lines
 
 
 def _send(context: AppContext, run: PreparedRun) -> RunResult:
@@ -291,8 +306,10 @@ def _send(context: AppContext, run: PreparedRun) -> RunResult:
         return send_run(context, run, progress.on_event)
 
 
-def _finish(context: AppContext, result: RunResult, *, wait: bool) -> None:
+def finish(context: AppContext, result: RunResult, *, wait: bool) -> None:
     """Print the one answer of the command; with ``--wait``, after the jobs have ended."""
+    from fairshare.cli.errors import error_text
+
     failure = result.error()
     if failure is not None and not result.sent:
         raise failure
@@ -311,7 +328,7 @@ def _finish(context: AppContext, result: RunResult, *, wait: bool) -> None:
     context.out.talk(f"{result.summary()} (run {result.run_id})")
     context.suggest("fairshare queue" if waited is None else "fairshare queue --all")
     if failure is not None:
-        context.out.talk(f"error: {failure.message}")
+        context.out.talk(error_text(failure))
         raise typer.Exit(failure.exit_code)
     if waited is not None and waited.exit_code:
         raise typer.Exit(waited.exit_code)
@@ -334,6 +351,8 @@ def _wait(context: AppContext, result: RunResult) -> WaitResult:
 def _result_text(document: dict[str, Any], width: int | None) -> str:
     from fairshare.cli.render import Column, table
 
+    if not document["jobs"]:
+        return ""
     has_outcome = any("outcome" in job for job in document["jobs"])
     columns = [Column("JOB", shrinks=True), Column("SHARE"), Column("PRI", right=True), Column("WAVE", right=True)]
     columns.append(Column("OUTCOME" if has_outcome else "ID"))

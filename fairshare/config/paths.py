@@ -21,6 +21,15 @@ def state_dir(environ: Mapping[str, str]) -> Path:
     return (shared if shared.is_absolute() else home / ".local" / "state") / "fairshare"
 
 
+def runtime_dir(environ: Mapping[str, str]) -> Path:
+    """Return the directory of what may go at the next boot; it may not exist yet.
+
+    ``$XDG_RUNTIME_DIR/fairshare``, else ``run`` in the state directory.
+    """
+    shared = Path(environ.get("XDG_RUNTIME_DIR", ""))
+    return shared / "fairshare" if shared.is_absolute() else state_dir(environ) / "run"
+
+
 def runs_dir(environ: Mapping[str, str]) -> Path:
     """Return the directory of the journals of runs, one file per run."""
     return state_dir(environ) / "runs"

@@ -3,87 +3,42 @@
 What AWS would refuse late, or accept and let fail or wait for ever, is a `Problem` here: it names the job, the value
 and the next step. Jobs that share a problem share one `Problem`, so a sweep of 240 does not print it 240 times.
 
-The checks come in two halves, because a user's own ModelTrainer and raw ``training_job`` fields are only known once the
-payload is built: `check_job` looks at a resolved spec, `check_request` at the request made from it.
+The checks come in three steps, because a user's own ModelTrainer and raw ``training_job`` fields are only known once
+the payload is built: `check_job` looks at a resolved spec, `check_payload` at the training request, `check_request` at
+the whole call made from it. What depends on no queue is in `limits`, `places` and `raw_fields`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from fairshare.config.errors import did_you_mean
-from fairshare.config.jobs import JobSpec, Origin
-from fairshare.model import MAX_PRIORITY, InfeasibleError, InvalidFileError, JobRequest, Problem, partition_of
+from fairshare.config.jobs import JobSpec
+from fairshare.model import MAX_PRIORITY, JobRequest, Problem
 from fairshare.scheduler.policy import matching_entry, usable_instances
+from fairshare.submit.limits import (
+    channel_findings,
+    environment_findings,
+    hyperparameter_findings,
+    size_findings,
+    tag_findings,
+)
 from fairshare.submit.naming import name_problem
-from fairshare.submit.requests import canonical_json, max_runtime_of, request_bytes
+from fairshare.submit.places import image_findings, role_findings, s3_findings
+from fairshare.submit.raw_fields import raw_findings
+from fairshare.submit.report import NEVER_FITS, Report
+from fairshare.submit.requests import MIN_ATTEMPT_SECONDS, max_runtime_of
 from fairshare.submit.resolve import QueueFacts, Queues
-
-MAX_PAYLOAD_BYTES: Final = 10 * 1024
-MAX_REQUEST_BYTES: Final = 30 * 1024
-"""Limits of SubmitServiceJob (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html), UTF-8 bytes."""
 
 MAX_RUNTIME_SECONDS: Final = 28 * 86_400
 """Longest MaxRuntimeInSeconds (API_StoppingCondition)."""
 
-_NEVER_FITS: Final = "capacity"
-"""Key of a problem that is about feasibility, not about how something was written."""
-
-_WRITTEN_AT: Final[Mapping[str, tuple[str, ...]]] = {
-    "instance_type": ("compute", "instance_type"),
-    "instance_count": ("compute", "instance_count"),
-    _NEVER_FITS: ("compute", "instance_count"),
-    "entry": ("source", "entry"),
-    "requirements": ("source", "requirements"),
-}
-"""Where the value behind a problem's key stands in a job file, when that is not the key itself."""
-
 _SHARE: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
-_ECR_IMAGE: Final = re.compile(r"\d{12}\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.(?P<domain>amazonaws\.com(\.cn)?)/")
-_LARGEST_SHOWN: Final = 3
-
-
-class Report:
-    """Collects what is wrong; jobs with the same finding at the same place become one problem."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[Problem, dict[str, None]] = {}
-        self._broken: set[tuple[Origin, str]] = set()
-
-    def error(self, job: JobSpec, message: str, *, key: str = "", hint: str = "") -> None:
-        """Note what stops the submission."""
-        self._broken.add((job.origin, job.name))
-        self._add(job, message, key, hint, "error")
-
-    def warning(self, job: JobSpec, message: str, *, key: str = "", hint: str = "") -> None:
-        """Note what the user should know."""
-        self._add(job, message, key, hint, "warning")
-
-    def is_sound(self, job: JobSpec) -> bool:
-        """Whether no error was noted for the job."""
-        return (job.origin, job.name) not in self._broken
-
-    def problems(self) -> list[Problem]:
-        """Return the problems in file order, each with the job it is about and how many share it."""
-        return sorted(replace(each, message=f"{_whose(jobs)}: {each.message}") for each, jobs in self._jobs.items())
-
-    def _add(self, job: JobSpec, message: str, key: str, hint: str, severity: str) -> None:
-        where = job.origin.at(*_WRITTEN_AT.get(key, (key,)))
-        problem = Problem(
-            where.file, where.line, where.column, message, key, hint, severity, source_line=where.source_line
-        )
-        self._jobs.setdefault(problem, {})[job.name] = None
-
-
-def _whose(names: Iterable[str]) -> str:
-    first, *others = names
-    shown = first if len(first) <= 40 else first[:37] + "..."
-    return f'job "{shown}"' + (f" and {len(others)} more" if others else "")
 
 
 def check(jobs: Sequence[JobSpec], queues: Queues, *, region: str, allow_unknown_share: bool = False) -> list[Problem]:
@@ -94,22 +49,8 @@ def check(jobs: Sequence[JobSpec], queues: Queues, *, region: str, allow_unknown
     return report.problems()
 
 
-def raise_errors(problems: Sequence[Problem]) -> None:
-    """Raise when there is an error among the problems.
-
-    Raises:
-        InfeasibleError: all that is wrong is that jobs are larger than their environment (case C16).
-        InvalidFileError: anything else; holds the errors and the warnings.
-    """
-    errors = [problem for problem in problems if problem.severity == "error"]
-    if errors and all(problem.key == _NEVER_FITS for problem in errors):
-        raise InfeasibleError("\n".join(map(str, errors)), hint=errors[0].hint)
-    if errors:
-        raise InvalidFileError(list(problems))
-
-
 def check_job(report: Report, job: JobSpec, queues: Queues, *, region: str, allow_unknown_share: bool) -> None:
-    """Note what is wrong with a resolved spec: name, queue, share, priority, size, files, image and role."""
+    """Note what is wrong with a resolved spec: name, queue, share, priority, size, files, image, role, raw fields."""
     if wrong := name_problem(job.name):
         report.error(job, wrong, key="name")
     _check_priority(report, job)
@@ -118,17 +59,64 @@ def check_job(report: Report, job: JobSpec, queues: Queues, *, region: str, allo
         _check_share(report, job, queue, allow_unknown_share)
     elif queue is not None:
         _check_fifo(report, job, queue, queues)
+    report.add_all(job, raw_findings(job.training_job), stops_build=True)
     if job.trainer is None:
         _check_complete(report, job)
         _check_files(report, job)
+    if _has_final_shape(job):
         check_shape(report, job, queue, Shape.of_spec(job), region)
 
 
-def check_request(report: Report, job: JobSpec, queue: QueueFacts, request: JobRequest, *, region: str) -> None:
-    """Note what is wrong with the request made from a job: size, run time, and the shape the payload gave it."""
+def check_payload(
+    report: Report,
+    job: JobSpec,
+    payload: Mapping[str, Any],
+    tags: Mapping[str, str],
+    *,
+    queue: QueueFacts | None,
+    region: str,
+) -> None:
+    """Note what SageMaker would refuse of a built training request, and AWS of the tags beside it.
+
+    Args:
+        report: where to.
+        job: whose it is.
+        payload: the CreateTrainingJob request.
+        tags: all that the job will carry.
+        queue: where it goes; None when that is not known.
+        region: where it runs.
+    """
+    if not _has_final_shape(job):
+        check_shape(report, job, queue, Shape.of_payload(payload), region)
+    report.add_all(job, hyperparameter_findings(payload.get("HyperParameters") or {}))
+    report.add_all(job, environment_findings(payload.get("Environment") or {}))
+    report.add_all(job, channel_findings(payload.get("InputDataConfig") or []))
+    report.add_all(job, s3_findings(payload, region))
+    report.add_all(job, tag_findings(tags))
+
+
+def check_written(report: Report, job: JobSpec, queue: QueueFacts | None, *, region: str) -> None:
+    """Note what can be known of a job whose payload could not be built, so that one round of corrections is enough.
+
+    Values that become text only in the payload are taken as empty: their names can be wrong, their length not yet.
+    """
+    if job.trainer is None and not _has_final_shape(job):
+        check_shape(report, job, queue, Shape.of_spec(job), region)
+    report.add_all(job, hyperparameter_findings(_texts(job.hyperparameters)))
+    report.add_all(job, environment_findings(_texts(job.environment)))
+    places = {"OutputDataConfig": {"S3OutputPath": job.output}, "CheckpointConfig": {"S3Uri": job.checkpoint}}
+    report.add_all(job, s3_findings(places, region))
+    report.add_all(job, tag_findings(job.tags))
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else "" for name, value in values.items()}
+
+
+def check_request(report: Report, job: JobSpec, request: JobRequest) -> None:
+    """Note what is wrong with the request made from a job as a whole: its size and its time-outs."""
     payload = json.loads(request.payload)
-    check_shape(report, job, queue, Shape.of_payload(payload), region)
-    _check_sizes(report, job, request, payload)
+    report.add_all(job, size_findings(request, payload))
     _check_runtime(report, job, request, payload)
 
 
@@ -180,20 +168,22 @@ def _check_fifo(report: Report, job: JobSpec, queue: QueueFacts, queues: Queues)
 def _check_complete(report: Report, job: JobSpec) -> None:
     for key, flag in (("instance_type", "--instance-type"), ("image", "--image"), ("role", "--role")):
         if not getattr(job, key):
-            report.error(job, f"no {key} is given", key=key, hint=f"say `{key}:`, {flag} or defaults.{key}")
+            hint = f"say `{key}:`, {flag} or defaults.{key}"
+            report.error(job, f"no {key} is given", key=key, hint=hint, stops_build=True)
 
 
 def _check_files(report: Report, job: JobSpec) -> None:
     if job.source_dir is None:  # the image has a program of its own
         return
     if not job.source_dir.is_dir():
-        report.error(job, f"source directory {job.source_dir} does not exist", key="source")
+        report.error(job, f"source directory {job.source_dir} does not exist", key="source", stops_build=True)
         return
     for key, name in (("entry", job.entry), ("requirements", job.requirements)):
         if name and not (job.source_dir / name).is_file():
             alike = sorted(each.name for each in job.source_dir.iterdir() if each.suffix == Path(name).suffix)
             hint = did_you_mean(name, alike, "files") if alike else ""
-            report.error(job, f'{key} file "{name}" is not in {job.source_dir}', key=key, hint=hint)
+            message = f'{key} file "{name}" is not in {job.source_dir}'
+            report.error(job, message, key=key, hint=hint, stops_build=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -206,6 +196,8 @@ class Shape:
     groups: tuple[tuple[str | None, int], ...]
     image: str | None
     role: str | None
+    is_private_image: bool = False
+    """The image is in a registry inside the job's VPC."""
 
     @property
     def instances(self) -> int:
@@ -222,17 +214,26 @@ class Shape:
         """As the CreateTrainingJob request says, instance groups included."""
         resources = payload.get("ResourceConfig") or {}
         groups = resources.get("InstanceGroups") or [resources]
+        algorithm = payload.get("AlgorithmSpecification") or {}
+        access = (algorithm.get("TrainingImageConfig") or {}).get("TrainingRepositoryAccessMode")
         return cls(
             tuple((group.get("InstanceType"), group.get("InstanceCount", 0)) for group in groups),
-            (payload.get("AlgorithmSpecification") or {}).get("TrainingImage"),
+            algorithm.get("TrainingImage"),
             payload.get("RoleArn"),
+            is_private_image=access == "Vpc",
         )
+
+
+def _has_final_shape(job: JobSpec) -> bool:
+    """Whether nothing can change what the spec asks for: no ModelTrainer of the user's own, no raw fields."""
+    return job.trainer is None and not job.training_job
 
 
 def check_shape(report: Report, job: JobSpec, queue: QueueFacts | None, shape: Shape, region: str) -> None:
     """Note what the environment or the region cannot give."""
     if any(type(count) is not int or count < 1 for _, count in shape.groups):
-        report.error(job, "instance_count must be a whole number from 1 on", key="instance_count")
+        message = "instance_count must be a whole number from 1 on"
+        report.error(job, message, key="instance_count", stops_build=True)
     elif queue is not None:
         _check_demand(report, job, queue, shape.instances)
     if queue is not None and queue.instance_types:
@@ -241,8 +242,10 @@ def check_shape(report: Report, job: JobSpec, queue: QueueFacts | None, shape: S
             report.error(
                 job, f"queue {queue.key} is not for instance type {instance_type}", key="instance_type", hint=hint
             )
-    _check_image(report, job, shape.image, region)
-    _check_role(report, job, shape.role, region)
+    if shape.image:
+        report.add_all(job, image_findings(shape.image, region, is_private=shape.is_private_image))
+    if shape.role:
+        report.add_all(job, role_findings(shape.role, region))
 
 
 def _check_demand(report: Report, job: JobSpec, queue: QueueFacts, demand: int) -> None:
@@ -251,7 +254,7 @@ def _check_demand(report: Report, job: JobSpec, queue: QueueFacts, demand: int) 
         report.error(
             job,
             f"it needs {demand} instances at once and queue {queue.key} has {queue.capacity}: it could never start",
-            key=_NEVER_FITS,
+            key=NEVER_FITS,
             hint="lower instance_count, or raise the capacity of the service environment",
         )
         return
@@ -270,26 +273,6 @@ def _check_demand(report: Report, job: JobSpec, queue: QueueFacts, demand: int) 
     )
 
 
-def _check_image(report: Report, job: JobSpec, image: str | None, region: str) -> None:
-    """Case C19: SageMaker pulls an image of Amazon ECR from its own region only."""
-    match = _ECR_IMAGE.match(image or "")
-    if match is None:
-        return
-    if match["region"] != region:
-        message = f"its image is in region {match['region']} and the job would run in {region}"
-        report.error(job, message, key="image", hint=f"use the image's copy in {region}, or --region {match['region']}")
-    elif match["domain"].endswith(".cn") != (partition_of(region) == "aws-cn"):
-        domain = "amazonaws.com.cn" if partition_of(region) == "aws-cn" else "amazonaws.com"
-        report.error(job, f"images of region {region} are under {domain}, not {match['domain']}", key="image")
-
-
-def _check_role(report: Report, job: JobSpec, role: str | None, region: str) -> None:
-    """Case C07: ``arn:aws-cn:`` roles cannot be used outside China, and so on. A bare name fits anywhere."""
-    if role and role.startswith("arn:") and role.split(":")[1] != partition_of(region):
-        message = f"its role is of partition {role.split(':')[1]} and region {region} is in {partition_of(region)}"
-        report.error(job, message, key="role", hint="use a role of the account the job runs in")
-
-
 def _check_runtime(report: Report, job: JobSpec, request: JobRequest, payload: Mapping[str, Any]) -> None:
     """Case C20: the training request and Batch each have a limit; the shorter one ends the job."""
     runtime = max_runtime_of(payload)
@@ -297,36 +280,9 @@ def _check_runtime(report: Report, job: JobSpec, request: JobRequest, payload: M
     if not 1 <= runtime <= MAX_RUNTIME_SECONDS:
         message = f"max_runtime must be from 1 s to 28 days ({MAX_RUNTIME_SECONDS} s), not {runtime} s"
         report.error(job, message, key="max_runtime")
+    elif attempt is not None and attempt < MIN_ATTEMPT_SECONDS:
+        message = f"an attempt's time limit must be at least {MIN_ATTEMPT_SECONDS} s, not {attempt} s"
+        report.error(job, message, key="max_runtime")
     elif attempt is not None and attempt < runtime:
         message = f"Batch ends an attempt after {attempt} s, before the job's own limit of {runtime} s"
         report.warning(job, message, key="max_runtime", hint="raise the attempt's time limit or lower max_runtime")
-
-
-def _check_sizes(report: Report, job: JobSpec, request: JobRequest, payload: Mapping[str, Any]) -> None:
-    size = len(request.payload.encode())
-    if size > MAX_PAYLOAD_BYTES:
-        message = f"its training request is {_bytes(size)}, Batch takes {_bytes(MAX_PAYLOAD_BYTES)}"
-        hint = f"largest: {_largest(payload)}; move long values into a file in S3"
-        report.error(job, message, key="payload", hint=hint)
-    size = request_bytes(request)
-    if size > MAX_REQUEST_BYTES:
-        message = f"its whole request is {_bytes(size)}, Batch takes {_bytes(MAX_REQUEST_BYTES)}"
-        hint = f"largest: {_largest({'payload': request.payload, 'tags': dict(request.tags)})}"
-        report.error(job, message, key="request", hint=hint)
-
-
-def _largest(document: Mapping[str, Any]) -> str:
-    """The largest fields, entry by entry for the maps a user fills (hyperparameters, environment, tags)."""
-    fields: dict[str, Any] = {}
-    for name, value in document.items():
-        if isinstance(value, Mapping):
-            fields |= {f"{name}.{key}": {key: each} for key, each in value.items()}
-        else:
-            fields[name] = value
-    sizes = sorted(((len(canonical_json(value).encode()), name) for name, value in fields.items()), reverse=True)
-    return ", ".join(f"{name} {_bytes(size)}" for size, name in sizes[:_LARGEST_SHOWN])
-
-
-def _bytes(size: int) -> str:
-    """To the byte, so that a value just above a limit does not look equal to it."""
-    return f"{size:,} bytes"

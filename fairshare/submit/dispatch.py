@@ -8,30 +8,25 @@ a journal from which the run can go on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from fairshare.model import (
-    API_VERSION,
-    CredentialsError,
-    FairshareError,
-    JobRef,
-    JobRequest,
-    PartialError,
-    Problem,
-    ServiceError,
-    ThrottledError,
-)
+from fairshare.model import API_VERSION, FairshareError, JobRef, JobRequest, PartialError, Problem
 from fairshare.scheduler.clock import Clock
+from fairshare.submit.calls import Calls
+from fairshare.submit.events import Event, UploadsDone, UploadsStarted
 from fairshare.submit.journal import Journal
-from fairshare.submit.ports import JobBackend, Payloads, Upload
-from fairshare.submit.rate import GIVE_UP_MS, Pace
-from fairshare.submit.requests import PlannedJob, RunIdentity, masked_payload
+from fairshare.submit.ports import Payloads, SourceSummary, Upload
+from fairshare.submit.rate import Pace
+from fairshare.submit.requests import PlannedJob, RunIdentity
+from fairshare.submit.secrets import masked
+from fairshare.submit.sending import Sending, Stopped, UnnotedError
 from fairshare.submit.waves import Wave
 
-LOOK_MS: Final = 200
-"""Longest sleep between two looks at ``stop``."""
+WIDTH: Final = 8
+"""Calls under way at most: at 4.9 calls a second it takes answers slower than 1.6 s to hold up sending."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +38,19 @@ class SubmitPlan:
     jobs: tuple[PlannedJob, ...]
     uploads: tuple[Upload, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    sources: tuple[SourceSummary, ...] = ()
 
     def jobs_of(self, wave: Wave) -> tuple[PlannedJob, ...]:
         """Return the jobs of one wave, in sending order."""
         return self.jobs[wave.first : wave.first + wave.count]
+
+    @property
+    def width(self) -> int:
+        """How many calls may overlap, so that a slow answer does not hold up the next call.
+
+        In a queue that is first in, first out, order matters more: there it is 1.
+        """
+        return 1 if any(job.request.share_identifier is None for job in self.jobs) else WIDTH
 
     @property
     def upload_bytes(self) -> int:
@@ -71,76 +75,10 @@ class SubmitPlan:
                 for wave in self.waves
             ],
             "uploads": [{"s3_uri": each.s3_uri, "bytes": len(each.body), "label": each.label} for each in self.uploads],
+            "sources": [asdict(source) for source in self.sources],
             "requests": [_request_json(job) for job in self.jobs],
             "warnings": [str(problem) for problem in self.warnings],
         }
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Events, for progress display.
-
-
-@dataclass(frozen=True)
-class UploadsStarted:
-    """Uploads are being compared with S3 and sent."""
-
-    objects: int
-    size: int
-
-
-@dataclass(frozen=True)
-class UploadsDone:
-    """Everything is in S3; ``sent`` objects were not there before."""
-
-    sent: int
-
-
-@dataclass(frozen=True)
-class WaveAwaited:
-    """A wave is due at ``starts_at`` ms; told again at every look while waiting."""
-
-    wave: Wave
-    starts_at: int
-    now: int
-
-
-@dataclass(frozen=True)
-class WaveStarted:
-    """Sending of a wave begins."""
-
-    wave: Wave
-    at: int
-
-
-@dataclass(frozen=True)
-class JobSent:
-    """Batch took a job."""
-
-    job: PlannedJob
-    ref: JobRef
-
-
-@dataclass(frozen=True)
-class JobRefused:
-    """Batch refused a job for good; the others go on."""
-
-    job: PlannedJob
-    message: str
-
-
-@dataclass(frozen=True)
-class CallRepeated:
-    """A call failed for a passing reason (throttled, no answer, 5xx) and is made again after ``wait`` ms."""
-
-    job: PlannedJob
-    message: str
-    wait: int
-
-
-Event = UploadsStarted | UploadsDone | WaveAwaited | WaveStarted | JobSent | JobRefused | CallRepeated
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -172,12 +110,21 @@ class RunResult:
         """
         if self.cause is not None:
             message = f"{self.cause.message} ({self.summary()} of run {self.run_id})"
-            return type(self.cause)(message, hint=self.cause.hint)
+            return type(self.cause)(message, hint=self._resume_hint(self.cause.hint or ""))
         if not self.refused:
             return None
         kind = PartialError if self.sent else FairshareError
         lines = [f"{job.request.job_name}: {message}" for job, message in self.refused]
-        return kind("\n".join([f"{self.summary()} of run {self.run_id}", *lines]))
+        return kind(
+            "\n".join([f"{self.summary()} of run {self.run_id}", *lines]),
+            hint=f"once the cause is removed, `fairshare resume {self.run_id} --failed` sends those that were refused",
+        )
+
+    def _resume_hint(self, hint: str) -> str:
+        """The cause's hint, which may know only the command that was run: that would send everything again."""
+        resume = f"`fairshare resume {self.run_id}`"
+        changed = hint.replace("run the same command again", f"run {resume}")
+        return changed if resume in changed else f"{hint}\n{resume} sends the rest".lstrip()
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``submit -o json``: ``jobs`` are those that were sent."""
@@ -200,161 +147,64 @@ class RunResult:
         }
 
 
+def upload(plan: SubmitPlan, payloads: Payloads, on_event: Callable[[Event], None]) -> None:
+    """Put into S3 what the plan needs and is not there yet. Nothing is sent before."""
+    on_event(UploadsStarted(len(plan.uploads), plan.upload_bytes))
+    on_event(UploadsDone(payloads.upload(plan.uploads) if plan.uploads else 0))
+
+
 def dispatch(
     plan: SubmitPlan,
-    backend: JobBackend,
-    payloads: Payloads,
+    calls: Calls,
     journal: Journal,
     clock: Clock,
     pace: Pace,
     on_event: Callable[[Event], None],
     stop: Callable[[], bool],
+    in_doubt: AbstractSet[int] | None = None,
 ) -> RunResult:
     """Send a plan and return what became of it.
 
     Args:
-        plan: what to send.
-        backend: AWS Batch. Its ``submit`` must not retry by itself: nothing is retried by two layers.
-        payloads: puts the uploads into S3.
-        journal: created for the plan's run id, not begun; stays open.
+        plan: what to send; its uploads are in S3.
+        calls: to AWS Batch, see `fairshare.submit.calls.open_calls`.
+        journal: of the plan's run; stays open.
         clock: time and waiting.
         pace: rate of calls, and back-off after a failed one.
         on_event: told of everything that happens.
         stop: asked between calls and at least every 200 ms of waiting; True ends sending and keeps what was sent.
+        in_doubt: None for a new run, whose journal begins here. For one that goes on: the indexes of those jobs that an
+            earlier session may have sent.
 
     Raises:
-        FairshareError: uploading or the journal failed before the first call; later failures are in the result.
+        FairshareError: the journal failed before the first call; later failures are in the result.
     """
-    on_event(UploadsStarted(len(plan.uploads), plan.upload_bytes))
-    on_event(UploadsDone(payloads.upload(plan.uploads) if plan.uploads else 0))
-    journal.begin(plan.identity, plan.waves, plan.jobs)
-    sending = _Sending(plan, backend, journal, clock, pace, on_event, stop)
+    if in_doubt is None:
+        journal.begin(plan.identity, plan.waves, plan.jobs)
+    waves = [(wave, plan.jobs_of(wave)) for wave in plan.waves]
+    sending = Sending(waves, calls, journal, clock, pace, on_event, stop, in_doubt or frozenset())
+    interrupted, cause = False, None
     try:
         sending.run()
-    except _Stopped:
-        return sending.result(interrupted=True)
-    except FairshareError as cause:
-        return sending.result(cause=cause)
-    return sending.result()
-
-
-class _Stopped(Exception):
-    """``stop`` said so."""
-
-
-@dataclass
-class _Sending:
-    """One run of `dispatch`: what has been done so far, and how to do the next step."""
-
-    plan: SubmitPlan
-    backend: JobBackend
-    journal: Journal
-    clock: Clock
-    pace: Pace
-    on_event: Callable[[Event], None]
-    stop: Callable[[], bool]
-    sent: list[tuple[PlannedJob, JobRef]] = field(default_factory=list)
-    refused: list[tuple[PlannedJob, str]] = field(default_factory=list)
-    repeated: int = 0
-
-    def run(self) -> None:
-        late = 0
-        for wave in self.plan.waves:
-            late = self._await_wave(wave, late)
-            self.on_event(WaveStarted(wave, self.clock.now()))
-            for job in self.plan.jobs_of(wave):
-                self._send(job)
-
-    def result(self, *, interrupted: bool = False, cause: FairshareError | None = None) -> RunResult:
-        settled = {job.index for job, _ in (*self.sent, *self.refused)}
-        return RunResult(
-            run_id=self.plan.identity.run_id,
-            sent=tuple(self.sent),
-            refused=tuple(self.refused),
-            left=tuple(job for job in self.plan.jobs if job.index not in settled),
-            repeated_calls=self.repeated,
-            interrupted=interrupted,
-            cause=cause,
-        )
-
-    def _await_wave(self, wave: Wave, late: int) -> int:
-        """Wait for a wave; return by how many ms it starts late.
-
-        Lateness is carried on (a slow upload, an answered prompt, a wave that took longer than the interval), so two
-        waves are never closer together than the timetable says.
-        """
-        due = wave.starts_at + late
-        while (now := self.clock.now()) < due:
-            self.on_event(WaveAwaited(wave, due, now))
-            self._sleep_until(min(due, now + LOOK_MS))
-        return max(late, self.clock.now() - wave.starts_at)
-
-    def _send(self, job: PlannedJob) -> None:
-        """Send one job, again and again while the failure is a passing one. Raises what must end the run."""
-        self._sleep_until(self.pace.reserve(self.clock.now()))
-        self.journal.intend([job.index], self.clock.now())
-        began, failures = self.clock.now(), 0
-        while True:
-            try:
-                ref = self.backend.submit(job.request)
-            except (CredentialsError, ThrottledError):
-                raise
-            except FairshareError as error:
-                if not (isinstance(error, ServiceError) and error.is_transient):
-                    self._conclude(job, error, answered=failures == 0)
-                    return
-                failures += 1
-                self._back_off(job, error, failures, began)
-            else:
-                self._settle(job, ref)
-                return
-
-    def _conclude(self, job: PlannedJob, error: FairshareError, *, answered: bool) -> None:
-        """Settle a job that AWS refused.
-
-        When an earlier call of the job had no proper answer, that call may have made it: AWS documents that a repeated
-        token is rejected (API_SubmitServiceJob, clientToken). Names are unique, so a look tells.
-        """
-        made = None if answered else self.backend.find(job.request.job_queue, job.request.job_name)
-        if made is not None:
-            self._settle(job, JobRef(made.job_id, made.job_arn, made.job_name))
-            return
-        self.refused.append((job, error.message))
-        self.journal.failed(job.index, error.message, self.clock.now())
-        self.on_event(JobRefused(job, error.message))
-
-    def _back_off(self, job: PlannedJob, error: ServiceError, failures: int, began: int) -> None:
-        wait = self.pace.backoff(failures)
-        if self.clock.now() + wait - began > GIVE_UP_MS:
-            raise _given_up(error)
-        self.repeated += 1
-        self.on_event(CallRepeated(job, error.message, wait))
-        self._sleep_until(self.pace.reserve(self.clock.now() + wait))
-
-    def _settle(self, job: PlannedJob, ref: JobRef) -> None:
-        self.sent.append((job, ref))
-        try:
-            self.journal.sent(job.index, ref, self.clock.now())
-        except FairshareError as error:
-            message = f"job {ref.job_name} was sent as {ref.job_id}, and that could not be noted: {error.message}"
-            raise FairshareError(message, hint=error.hint) from error
-        self.on_event(JobSent(job, ref))
-
-    def _sleep_until(self, at: int) -> None:
-        """Wait in short sleeps, so that `stop` is heard. Asked at least once."""
-        while not self.stop():
-            now = self.clock.now()
-            if now >= at:
-                return
-            self.clock.sleep_until(min(at, now + LOOK_MS))
-        raise _Stopped
-
-
-def _given_up(error: ServiceError) -> FairshareError:
-    message = f"no call was accepted for {GIVE_UP_MS // 60_000} minutes: {error.message}"
-    if error.http_status == 429:
-        return ThrottledError(message, hint="another program may use up the account's 5 calls a second; lower --rate")
-    return ServiceError(message, aws_code=error.aws_code, http_status=error.http_status, hint=error.hint)
+    except Stopped:
+        interrupted = True
+    except FairshareError as error:
+        cause = error
+    try:
+        sending.finish(was_stopped=interrupted)
+    except UnnotedError as error:
+        message = error.message if cause is None else f"{cause.message}\n{error.message}"
+        cause = UnnotedError(message, hint=error.hint)
+    settled = {job.index for job, _ in (*sending.sent, *sending.refused)}
+    return RunResult(
+        run_id=plan.identity.run_id,
+        sent=tuple(sorted(sending.sent, key=lambda each: each[0].index)),
+        refused=tuple(sorted(sending.refused, key=lambda each: each[0].index)),
+        left=tuple(job for job in plan.jobs if job.index not in settled),
+        repeated_calls=sending.repeated,
+        interrupted=interrupted,
+        cause=cause or sending.trouble,
+    )
 
 
 def _request_json(job: PlannedJob) -> dict[str, Any]:
@@ -369,7 +219,7 @@ def _request_json(job: PlannedJob) -> dict[str, Any]:
         "retry_strategy": request.retry_strategy,
         "client_token": request.client_token,
         "tags": dict(request.tags),
-        "payload": masked_payload(job),
+        "payload": masked(request.payload, job.secrets),
     }
 
 

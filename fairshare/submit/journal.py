@@ -6,70 +6,91 @@ r"""The journal of a run: one file of JSON lines that says what was to be sent, 
 header      format version, run id, time, region, account, queues, waves, number of jobs
 job         one for each job: index, wave, and the whole frozen request. Header and jobs appear in one instant (written
             aside, fsynced, renamed): while they are incomplete, nothing has been sent and the run does not exist
-intent      fsynced *before* the call that sends a job
-outcome     after it: the job's id, or AWS's refusal
+intent      fsynced *before* the call that sends a job; a batch of them at once
+outcome     after it: the job's id, or AWS's refusal, or neither when it is certain that nothing was made
+ended       how a job ended, when somebody has seen it: Batch forgets jobs 7 days after their end
 ==========  ============================================================================================================
 
 So a job without intent was never sent, and an intent without outcome may or may not have arrived: sending the same
 request again (same payload, same token) is safe. Each line carries a consecutive ``seq`` and a CRC of itself. A last
 line without its newline was torn by a crash and is cut; any other damage is an error that names the line.
 
-Values of secret environment keys (`SecretRef`) are not in the file: the payload holds where each came from, beside the
-SHA-256 of the full payload. Values written out in a job file are part of the payload and are kept as they are.
+Secret values are not in the file: the payload has references in their place (`fairshare.submit.secrets`), beside the
+SHA-256 of the full payload.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from fairshare.config.jobs import SecretRef
-from fairshare.model import FairshareError, InvalidFileError, JobRef, JobRequest, NotFoundError, Problem, UsageError
+from fairshare.model import (
+    FairshareError,
+    InvalidFileError,
+    JobRef,
+    JobRequest,
+    JobStatus,
+    NotFoundError,
+    Problem,
+    UsageError,
+)
+from fairshare.submit.holder import Holder, RunLock
+from fairshare.submit.lines import check_seq, decode, encode
 from fairshare.submit.naming import check_run_id
-from fairshare.submit.requests import PlannedJob, RunIdentity, payload_sha256, with_references
+from fairshare.submit.requests import PlannedJob, RunIdentity, again, payload_sha256
+from fairshare.submit.secrets import with_references
 from fairshare.submit.waves import Wave
 
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
+FORMAT: Final = 2
+"""Version of the file's format. Files of every version up to this one can be read.
 
-FORMAT: Final = 1
-"""Version of the file's format. Files of every version up to this one can be read."""
+2 added ``ended``, outcomes without id and error, and attempts after the first.
+"""
 
 SUFFIX: Final = ".jsonl"
-_CRC: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}$')
 _OUTCOME: Final = b'"type":"outcome"'
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """One job of a run, as far as the journal knows. ``request.payload`` has secret values replaced by references."""
+    """One job of a run, as far as the journal knows. ``request.payload`` has references in place of secret values.
+
+    ``job_id``, ``job_arn`` and ``error`` are of the latest attempt; ``request`` is of the first, see `as_planned`.
+    """
 
     index: int
     wave: int
     request: JobRequest
     payload_sha256: str
     secrets: Mapping[str, SecretRef]
-    intended: bool = False
+    attempt: int = 1
+    intended_at: int | None = None
+    """When the latest intent was noted, in ms since the epoch; None = there is no call without an outcome."""
     job_id: str | None = None
     job_arn: str | None = None
     error: str | None = None
+    status: str | None = None
+    """``SUCCEEDED`` or ``FAILED`` once somebody has seen it."""
 
     @property
     def state(self) -> str:
-        """``sent``, ``failed`` (AWS refused it), ``unknown`` (called, but no outcome is known) or ``waiting``."""
+        """``sent``, ``failed`` (refused, or it ended so), ``unknown`` (called, no outcome known) or ``waiting``."""
+        if self.error is not None or self.status == JobStatus.FAILED:
+            return "failed"
         if self.job_id is not None:
             return "sent"
-        if self.error is not None:
-            return "failed"
-        return "unknown" if self.intended else "waiting"
+        return "waiting" if self.intended_at is None else "unknown"
+
+    def as_planned(self, payload: str | None = None) -> PlannedJob:
+        """Return the job as its latest attempt is sent, with a payload that holds its secrets, or with references."""
+        request = self.request if payload is None else replace(self.request, payload=payload)
+        return again(PlannedJob(self.index, self.wave, request, self.secrets), self.attempt)
 
 
 @dataclass(frozen=True)
@@ -164,30 +185,37 @@ def jobs_by_id(runs_dir: Path) -> dict[str, int]:
 def _outcome(line: bytes) -> dict[str, Any]:
     """The record of a line when it is a sound outcome, else an empty one. Other lines are not even parsed."""
     with suppress(ValueError):
-        return _decode(line) if _OUTCOME in line[:40] else {}
+        return decode(line) if _OUTCOME in line[:40] else {}
     return {}
 
 
 class Journal:
     """A run's journal, open for writing and locked: at most one process holds a run. A context manager."""
 
-    def __init__(self, path: Path, lock: BaseFileLock) -> None:
+    def __init__(self, path: Path, lock: RunLock) -> None:
         self.path = path
-        self.warnings: tuple[str, ...] = ()
+        self.record: RunRecord | None = None
+        """What the journal said when it was opened; None for a new run."""
         self._lock = lock
         self._file: int | None = None
         self._seq = 0
         self._priorities: dict[int, int | None] = {}
 
     @classmethod
-    def create(cls, runs_dir: Path, run_id: str) -> Journal:
+    def create(cls, runs_dir: Path, run_id: str, holder: Holder) -> Journal:
         """Reserve a run id and lock it. Nothing is written before `begin`.
 
+        Args:
+            runs_dir: of the journals; made when missing.
+            run_id: of the run.
+            holder: this process, for others to read.
+
         Raises:
-            UsageError: the run exists or another process holds it; or the id cannot be a file name.
+            RunHeldError: another process holds the run.
+            UsageError: the run exists, or the id cannot be a file name.
         """
         path = journal_path(runs_dir, run_id)
-        journal = cls(path, _lock(path))
+        journal = cls(path, RunLock.acquire(path, holder))
         try:
             read_run(path)
         except NotFoundError:
@@ -196,21 +224,21 @@ class Journal:
             journal.close()
             raise
         journal.close()
-        hint = "choose another run id, or leave it out to get a new one"
+        hint = f"`fairshare resume {run_id}` sends what is left of it; a new run needs another --run-id, or none"
         raise UsageError(f'run "{run_id}" exists already', hint=hint)
 
     @classmethod
-    def open(cls, path: Path) -> Journal:
+    def open(cls, path: Path, holder: Holder) -> Journal:
         """Lock the journal of a run that began, cut a torn last line, and go on behind it.
 
-        Raises as `read_run` does, and UsageError when another process holds the run.
+        Raises as `read_run` does, and RunHeldError when another process holds the run.
         """
         if not path.exists():
             raise _no_run(path)
-        journal = cls(path, _lock(path))
+        journal = cls(path, RunLock.acquire(path, holder))
         try:
             record, sound, journal._seq = _read(path)
-            journal.warnings = record.warnings
+            journal.record = record
             journal._priorities = {job.index: job.request.scheduling_priority for job in record.jobs}
             journal._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             os.ftruncate(journal._file, sound)
@@ -219,6 +247,11 @@ class Journal:
             journal.close()
             raise
         return journal
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was wrong with the file when it was opened, and is repaired."""
+        return self.record.warnings if self.record else ()
 
     def begin(self, identity: RunIdentity, waves: Sequence[Wave], jobs: Sequence[PlannedJob]) -> None:
         """Write the header and every job, all or nothing, and be ready for intents.
@@ -230,7 +263,7 @@ class Journal:
         header = {"format": FORMAT, **asdict(identity), "total": len(jobs), "queues": queues}
         header["waves"] = [asdict(wave) for wave in waves]
         records = [("header", header), *(("job", _job_fields(job)) for job in jobs)]
-        text = b"".join(_encode(seq, kind, fields) for seq, (kind, fields) in enumerate(records))
+        text = b"".join(encode(seq, kind, fields) for seq, (kind, fields) in enumerate(records))
         try:
             _write_whole(self.path, text)
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -242,9 +275,13 @@ class Journal:
         self._seq = len(records)
         self._priorities = {job.index: job.request.scheduling_priority for job in jobs}
 
-    def intend(self, indexes: Sequence[int], at: int) -> None:
+    def intend(self, jobs: Sequence[PlannedJob], at: int) -> None:
         """Note, on the disk, that these jobs are about to be sent."""
-        self._append([("intent", {"index": index, "at": at}) for index in indexes], sync=True)
+        records = []
+        for job in jobs:
+            fields = {"index": job.index, "at": at}
+            records.append(("intent", fields if job.attempt == 1 else {**fields, "attempt": job.attempt}))
+        self._append(records, sync=True)
 
     def sent(self, index: int, ref: JobRef, at: int) -> None:
         """Note the job that a call made."""
@@ -254,6 +291,14 @@ class Journal:
     def failed(self, index: int, message: str, at: int) -> None:
         """Note that AWS refused a job for good."""
         self._append([("outcome", {"index": index, "at": at, "error": message})])
+
+    def not_made(self, index: int, at: int) -> None:
+        """Note that the intended call certainly made no job: it was throttled, or its credentials were refused."""
+        self._append([("outcome", {"index": index, "at": at})])
+
+    def ended(self, index: int, status: str, at: int) -> None:
+        """Note how a job ended, as somebody has seen at ``at``: ``SUCCEEDED`` or ``FAILED``."""
+        self._append([("ended", {"index": index, "at": at, "status": status})])
 
     def close(self) -> None:
         """Put everything on the disk and let the run go. Idempotent."""
@@ -275,7 +320,7 @@ class Journal:
     def _append(self, records: Sequence[tuple[str, Mapping[str, Any]]], *, sync: bool = False) -> None:
         if self._file is None:
             raise RuntimeError("the journal has not begun")
-        text = b"".join(_encode(seq, kind, fields) for seq, (kind, fields) in enumerate(records, start=self._seq))
+        text = b"".join(encode(seq, kind, fields) for seq, (kind, fields) in enumerate(records, start=self._seq))
         before = os.fstat(self._file).st_size
         try:
             if os.write(self._file, text) != len(text):
@@ -288,25 +333,6 @@ class Journal:
                 f"cannot write the journal {self.path}: {error.strerror}", hint="free some space on that disk"
             ) from error
         self._seq += len(records)
-
-
-def _lock(path: Path) -> BaseFileLock:
-    from filelock import FileLock, Timeout
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = FileLock(path.with_suffix(".lock"), mode=0o600)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UsageError(
-            f'run "{path.stem}" is held by another fairshare process', hint="wait for it to end, or stop it first"
-        ) from None
-    except OSError as error:
-        raise FairshareError(
-            f"cannot keep runs in {path.parent}: {error.strerror}",
-            hint="set FAIRSHARE_STATE_DIR to a directory that can be written",
-        ) from error
-    return lock
 
 
 def _write_whole(path: Path, text: bytes) -> None:
@@ -323,27 +349,6 @@ def _write_whole(path: Path, text: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Lines. A line is one JSON object: seq and type first, crc (of all that stands before it) last.
-
-
-def _encode(seq: int, kind: str, fields: Mapping[str, Any]) -> bytes:
-    record = {"seq": seq, "type": kind, **fields}
-    body = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()[:-1]
-    return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
-
-
-def _decode(line: bytes) -> dict[str, Any]:
-    """Return the record of a line without its newline; ValueError tells what is wrong with it."""
-    match = _CRC.search(line)
-    if match is None:
-        raise ValueError("it is not a record of a journal")
-    if zlib.crc32(line[: match.start()]) != int(match[1], 16):
-        raise ValueError("its checksum is wrong")
-    record: dict[str, Any] = json.loads(line)
-    return record
 
 
 def _job_fields(job: PlannedJob) -> dict[str, Any]:
@@ -364,7 +369,7 @@ def _read(path: Path) -> tuple[RunRecord, int, int]:
     reader = _Reader(path)
     for number, line in enumerate(lines, start=1):
         try:
-            reader.take(_decode(line), number - 1)
+            reader.take(decode(line), number - 1)
         except (ValueError, KeyError, TypeError, IndexError) as error:
             what = str(error) if isinstance(error, ValueError) else f"a field is missing or wrong: {error}"
             hint = "the run cannot be trusted; `fairshare queue` shows what is in the queue"
@@ -388,8 +393,7 @@ class _Reader:
 
     def take(self, record: dict[str, Any], seq: int) -> None:
         """Add one record; ValueError, KeyError, TypeError or IndexError when it does not belong there."""
-        if record["seq"] != seq:
-            raise ValueError(f"seq is {record['seq']}, expected {seq}")
+        check_seq(record, seq)
         kind = record["type"]
         if (kind == "header") != (seq == 0):
             raise ValueError("a header belongs on the first line and nowhere else")
@@ -400,21 +404,27 @@ class _Reader:
             self._header = record
         elif kind == "job":
             self._jobs.append(_job_record(record, index=len(self._jobs)))
-        elif kind in ("intent", "outcome"):
-            self._update(record, kind)
+        elif kind in ("intent", "outcome", "ended"):
+            self._jobs[record["index"]] = self._updated(record, kind)
         else:
             raise ValueError(f'unknown record "{kind}"')
 
-    def _update(self, record: dict[str, Any], kind: str) -> None:
-        index = record["index"]
+    def _updated(self, record: dict[str, Any], kind: str) -> JobRecord:
+        index = int(record["index"])
         if not 0 <= index < len(self._jobs):
             raise ValueError(f"there is no job {index}")
         job = self._jobs[index]
-        if kind == "intent":
-            self._jobs[index] = replace(job, intended=True)
-        else:
-            ids = {name: record.get(name) for name in ("job_id", "job_arn", "error")}
-            self._jobs[index] = replace(job, **ids)
+        match kind:
+            case "intent":
+                attempt = record.get("attempt", 1)
+                if attempt > job.attempt:
+                    job = replace(job, attempt=attempt, job_id=None, job_arn=None, error=None, status=None)
+                return replace(job, intended_at=record["at"])
+            case "outcome":
+                job = replace(job, job_id=record.get("job_id"), job_arn=record.get("job_arn"), intended_at=None)
+                return replace(job, error=record.get("error"))
+            case _:
+                return replace(job, status=record["status"])
 
     def result(self, *, torn: int) -> RunRecord:
         """Return the run; ``torn`` bytes stood behind the last whole line."""
@@ -424,7 +434,13 @@ class _Reader:
         warning = f"{self._path}: the last record was torn by a crash and is ignored ({torn} bytes)"
         return RunRecord(
             path=self._path,
-            identity=RunIdentity(header["run_id"], header["created_at"], header["region"], header["account_id"]),
+            identity=RunIdentity(
+                header["run_id"],
+                header["created_at"],
+                header["region"],
+                header["account_id"],
+                header.get("job_file"),
+            ),
             queues=tuple(header["queues"]),
             waves=tuple(Wave(**wave) for wave in header["waves"]),
             jobs=tuple(self._jobs),

@@ -50,6 +50,25 @@ class Upload:
     """KMS key that S3 must encrypt the object with; None = the bucket's default."""
 
 
+@dataclass(frozen=True, order=True)
+class LeftOut:
+    """An entry of a source directory that is not uploaded, and why: ``.gitignore:3`` or ``never source: .git``."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """What of a source directory is uploaded. ``size`` is in bytes, before packing."""
+
+    directory: str
+    s3_uri: str
+    files: int
+    size: int
+    left_out: tuple[LeftOut, ...] = ()
+
+
 @dataclass(frozen=True)
 class BuiltPayload:
     """The CreateTrainingJob request of one job, and what it wants uploaded.
@@ -64,6 +83,8 @@ class BuiltPayload:
     warnings: tuple[str, ...] = ()
     secret_environment: tuple[str, ...] = ()
     """Names in ``payload["Environment"]`` whose values are secret: a journal must not hold them."""
+    source: SourceSummary | None = None
+    """The user's code; None when it was in S3 before, or there is none."""
 
 
 class Payloads(Protocol):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fairshare.config.jobs import JobSpec, SecretRef
 from fairshare.model import RUN_TAG, JobRequest, UsageError, to_camel
-from fairshare.submit.naming import JobNames
+from fairshare.submit.naming import MAX_BATCH_NAME, JobNames
 from fairshare.submit.ports import BuiltPayload
 from fairshare.submit.resolve import QueueFacts
 
@@ -45,11 +44,6 @@ AWS prints a space after the colon in some texts and none in others, so each rul
 (https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html). Capacity errors use no attempt.
 """
 
-MASK: Final = "***"
-_SECRET_NAME: Final = re.compile(
-    r"(^|[_-])(token|secret|passw(or)?d|passphrase|credentials?|(api|access|private|secret)[_-]?key)$", re.IGNORECASE
-)
-
 
 @dataclass(frozen=True)
 class RunIdentity:
@@ -59,19 +53,23 @@ class RunIdentity:
     created_at: int
     region: str
     account_id: str
+    job_file: str | None = None
+    """Absolute path of the job file that was submitted, when it was one."""
 
 
 @dataclass(frozen=True)
 class PlannedJob:
     """A request with its place in the run: ``index`` counts from 0, ``wave`` from 1.
 
-    ``secrets`` tells where the values of secret environment keys in the payload came from.
+    ``secrets`` tells where the values of secret environment keys in the payload came from. ``attempt`` is 1, and more
+    for a job that is sent again after it failed (`again`).
     """
 
     index: int
     wave: int
     request: JobRequest
     secrets: Mapping[str, SecretRef] = field(default_factory=dict)
+    attempt: int = 1
 
 
 def canonical_json(value: Any) -> str:
@@ -102,7 +100,7 @@ def build_request(
     training job (case C20) unless ``attempt_timeout`` seconds are given.
 
     Raises:
-        UsageError: the payload is not strict JSON.
+        UsageError: the payload is not strict JSON, or its run-time limit is no number of seconds.
     """
     payload = {**built.payload, "TrainingJobName": names.training_job_name}
     try:
@@ -122,13 +120,28 @@ def build_request(
         scheduling_priority=job.priority,
         retry_strategy=RETRY_STRATEGY,
         attempt_duration_seconds=attempt,
-        tags={**(built.tags or {}), **job.tags, RUN_TAG: run_id},
+        tags=tags_of(job, built, run_id),
     )
+
+
+def tags_of(job: JobSpec, built: BuiltPayload, run_id: str) -> dict[str, str]:
+    """Return all tags of a job: the SDK's, over them those of the project and the job, over all the run's."""
+    return {**(built.tags or {}), **job.tags, RUN_TAG: run_id}
 
 
 def client_token(run_id: str, index: int, payload: str) -> str:
     """Return the 64 characters that make a repeated SubmitServiceJob the same request (case C22)."""
     return hashlib.sha256(f"{run_id}\0{index}\0{payload}".encode()).hexdigest()
+
+
+def again(job: PlannedJob, attempt: int) -> PlannedJob:
+    """Return a job that failed as it is sent the ``attempt``-th time: with a name and a token of its own."""
+    if attempt == 1:
+        return job
+    request, suffix = job.request, f"-try{attempt}"
+    name = request.job_name[: MAX_BATCH_NAME - len(suffix)] + suffix
+    token = client_token(request.tags.get(RUN_TAG, ""), job.index, f"{attempt}\0{request.payload}")
+    return replace(job, attempt=attempt, request=replace(request, job_name=name, client_token=token))
 
 
 def payload_sha256(payload: str) -> str:
@@ -137,9 +150,15 @@ def payload_sha256(payload: str) -> str:
 
 
 def max_runtime_of(payload: Mapping[str, Any]) -> int:
-    """Return the run-time limit of a training request in seconds, SageMaker's default when it has none."""
-    condition = payload.get("StoppingCondition") or {}
-    return int(condition.get("MaxRuntimeInSeconds", DEFAULT_RUNTIME_SECONDS))
+    """Return the run-time limit of a training request in seconds, SageMaker's default when it has none.
+
+    Raises:
+        UsageError: it is not a whole number.
+    """
+    limit = (payload.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds", DEFAULT_RUNTIME_SECONDS)
+    if type(limit) is not int:
+        raise UsageError(f"MaxRuntimeInSeconds must be a whole number of seconds, not {limit!r}")
+    return limit
 
 
 def request_bytes(request: JobRequest) -> int:
@@ -157,29 +176,3 @@ def request_bytes(request: JobRequest) -> int:
         "tags": dict(request.tags),
     }
     return len(canonical_json({key: value for key, value in body.items() if value is not None}).encode())
-
-
-def with_references(payload: str, secrets: Mapping[str, SecretRef]) -> str:
-    """Return a payload in which each secret value is replaced by where it came from, for the journal.
-
-    Putting the values back and taking `canonical_json` gives the payload again, which its hash proves.
-    """
-    if not secrets:
-        return payload
-    document = json.loads(payload)
-    environment = document.get("Environment", {})
-    for key in environment.keys() & secrets.keys():
-        source = asdict(secrets[key])
-        environment[key] = {name: value for name, value in source.items() if value is not None}
-    return canonical_json(document)
-
-
-def masked_payload(job: PlannedJob) -> dict[str, Any]:
-    """Return the training request for display: secrets, and values whose name looks like one, as ``***``."""
-    document: dict[str, Any] = json.loads(job.request.payload)
-    for section in ("Environment", "HyperParameters"):
-        values = document.get(section) or {}
-        for key in values:
-            if _SECRET_NAME.search(key) or (section == "Environment" and key in job.secrets):
-                values[key] = MASK
-    return document

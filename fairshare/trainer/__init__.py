@@ -5,6 +5,7 @@
 * `session`: a SageMaker ``Session`` that records uploads instead of doing them, and never opens a connection
 * `recorder`: what should be in S3, under URIs that depend on nothing but content
 * `source`: a directory as what is uploaded of it
+* `ignore`: what of a directory is not source: git's ignore files, and names that never are
 * `encode`: hyperparameters as the strings SageMaker takes, environment values, merging of raw fields
 * `drivers`: what the SDK's scripts in the container cannot carry
 * `targets`: ``train_all.py:trainers`` -> job specs

@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING, Any, Final
 from fairshare.config.jobs import JobSpec
 from fairshare.model import FairshareError, UsageError, partition_of
 from fairshare.scheduler.clock import Clock, SystemClock
-from fairshare.submit.ports import BuiltPayload, Upload
+from fairshare.submit.limits import clean_tag
+from fairshare.submit.ports import BuiltPayload, SourceSummary, Upload
 from fairshare.trainer.drivers import Launch, check_drivers_can_carry, printed_secrets
 from fairshare.trainer.encode import encode_hyperparameters, merge_request, resolve_environment
+from fairshare.trainer.ignore import DEFAULT_IGNORES, Ignores
 from fairshare.trainer.recorder import Kind, Recorder
 from fairshare.trainer.sdk import quiet_sdk, sdk_defaults
-from fairshare.trainer.source import DEFAULT_IGNORES, SourceTree, collect
+from fairshare.trainer.source import SourceTree, collect
 
 if TYPE_CHECKING:
     from fairshare.trainer.session import RecordingSession
@@ -40,6 +42,9 @@ DEFAULT_MAX_RUNTIME: Final = 86_400
 
 Source: MaxRuntimeInSeconds, https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html
 """
+
+_SDK_TAG: Final = "sagemaker-sdk:"
+"""How keys of tags begin that the SDK makes, of the name and version of a JumpStart model."""
 
 
 class TrainerPayloads:
@@ -77,7 +82,8 @@ class TrainerPayloads:
         self._clock = clock or SystemClock()
         self._environ = os.environ if environ is None else environ
         self._defaults: Mapping[str, Any] | None = None
-        self._trees: dict[tuple[Path, tuple[str, ...]], SourceTree] = {}
+        self._trees: dict[tuple[Path, Ignores], SourceTree | UsageError] = {}
+        self._summaries: dict[str, SourceSummary] = {}
         self._known: dict[str, Upload] = {}
 
     def upload(self, uploads: Sequence[Upload]) -> int:
@@ -151,7 +157,7 @@ class TrainerPayloads:
             trainer._temp_code_dir.cleanup()
         payload = merge_request(request, spec.training_job)
         del payload["TrainingJobName"]
-        tags = {tag["Key"]: tag["Value"] for tag in payload.pop("Tags", None) or ()}
+        tags = _cleaned({tag["Key"]: tag["Value"] for tag in payload.pop("Tags", None) or ()})
         code = trainer.source_code
         launch = (
             Launch(code.entry_script, code.requirements, launcher_options(trainer)) if code is not None else Launch()
@@ -163,6 +169,7 @@ class TrainerPayloads:
             tags=tags | dict(spec.tags),
             warnings=tuple(warnings),
             secret_environment=secret_environment,
+            source=self._summaries.get(code.source_dir) if code is not None else None,
         )
 
     def _new_session(self) -> RecordingSession:
@@ -185,10 +192,10 @@ class TrainerPayloads:
     def _source_uri(self, spec: JobSpec, recorder: Recorder, kms_key: str | None) -> str | None:
         if spec.source_dir is None:
             return None
-        tree = self._tree(spec.source_dir, DEFAULT_IGNORES)
+        tree = self._tree(spec.source_dir, Ignores())
         _check_in_source(tree, "entry", spec.entry)
         _check_in_source(tree, "requirements", spec.requirements)
-        return recorder.tree(tree, Kind.SOURCE, kms_key=kms_key)
+        return self._recorded(tree, spec.entry, recorder, kms_key)
 
     def _own_source_uri(self, trainer: Any, recorder: Recorder) -> str:
         """A directory loses our ignores and the user's; an archive goes as it is; an S3 URI is one already."""
@@ -201,15 +208,29 @@ class TrainerPayloads:
         path = Path(source).absolute()
         if path.is_file():
             return recorder.file(path.name, path.read_bytes(), Kind.SOURCE, kms_key=kms_key)
-        tree = self._tree(path, (*DEFAULT_IGNORES, *(code.ignore_patterns or ())))
+        tree = self._tree(path, Ignores((*DEFAULT_IGNORES, *(code.ignore_patterns or ()))))
         _check_in_source(tree, "entry_script", None if code.command else code.entry_script)
         _check_in_source(tree, "requirements", code.requirements)
-        return recorder.tree(tree, Kind.SOURCE, kms_key=kms_key)
+        return self._recorded(tree, None if code.command else code.entry_script, recorder, kms_key)
 
-    def _tree(self, directory: Path, ignore: tuple[str, ...]) -> SourceTree:
-        if (directory, ignore) not in self._trees:
-            self._trees[directory, ignore] = collect(directory, ignore)
-        return self._trees[directory, ignore]
+    def _tree(self, directory: Path, ignores: Ignores) -> SourceTree:
+        """Read a directory, once; what is wrong with it is found once, too, however many points a sweep has."""
+        key = (directory, ignores)
+        if key not in self._trees:
+            try:
+                self._trees[key] = collect(directory, ignores)
+            except UsageError as error:
+                self._trees[key] = error
+        found = self._trees[key]
+        if isinstance(found, UsageError):
+            raise UsageError(found.message, hint=found.hint)
+        return found
+
+    def _recorded(self, tree: SourceTree, entry: str | None, recorder: Recorder, kms_key: str | None) -> str:
+        """Record a tree and what is to be told of it; return its URI."""
+        uri = recorder.source(tree, entry, kms_key=kms_key)
+        self._summaries[uri] = SourceSummary(str(tree.root), uri, len(tree.files), tree.size, tree.left_out)
+        return uri
 
 
 def role_arn(role: str, *, region: str, account_id: str) -> str:
@@ -217,6 +238,11 @@ def role_arn(role: str, *, region: str, account_id: str) -> str:
     if role.startswith("arn:"):
         return role
     return f"arn:{partition_of(region)}:iam::{account_id}:role/{role.removeprefix('/')}"
+
+
+def _cleaned(tags: Mapping[str, str]) -> dict[str, str]:
+    """Tags that the SDK made fit AWS's characters; what a person wrote stays for the checks to refuse (case C13)."""
+    return {key: clean_tag(value) if key.startswith(_SDK_TAG) else value for key, value in tags.items()}
 
 
 def _max_runtime(spec: JobSpec) -> int:
@@ -250,7 +276,8 @@ def _check_in_source(tree: SourceTree, key: str, path: str | None) -> None:
     if path is None or posixpath.normpath(path) in tree:
         return
     close = get_close_matches(path, [file.path for file in tree.files], n=3)
-    ignored = "; it is ignored" if posixpath.normpath(path) in tree.left_out else ""
+    reason = tree.reason_left_out(posixpath.normpath(path))
+    ignored = f"; it is left out ({reason})" if reason is not None else ""
     raise UsageError(
         f"{key} {path} is not in {tree.root}{ignored}",
         hint=f"did you mean {' or '.join(close)}?" if close else "the path is relative to the source directory",

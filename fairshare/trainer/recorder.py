@@ -1,8 +1,8 @@
 """What should be in S3 before a job is sent, under URIs that depend on nothing but content.
 
-``s3://<bucket>/fairshare/<kind>/<32 hex digits>/<path>``: equal content has an equal URI, so it is uploaded once
-however many jobs use it (case C48), and different content never shares one, so that no job can overwrite the code of
-another.
+``s3://<bucket>/fairshare/<kind>/<32 hex digits>/<path>``, or ``<32 hex digits>.tar.gz`` for a packed tree: equal
+content has an equal URI, so it is uploaded once however many jobs, waves, runs and users of the bucket use it (case
+C48), and different content never shares one, so that no job can overwrite the code of another.
 """
 
 from __future__ import annotations
@@ -52,6 +52,13 @@ class Recorder:
         for file in tree.files:
             self._want(prefix, file, kind, kms_key)
         return prefix
+
+    def source(self, tree: SourceTree, entry: str | None, *, kms_key: str | None = None) -> str:
+        """Record the user's code and return its URI: of a prefix, or of an archive (`SourceTree.travels_packed`)."""
+        if not tree.travels_packed(entry):
+            return self.tree(tree, Kind.SOURCE, kms_key=kms_key)
+        place, _, digest = self._prefix(Kind.SOURCE, tree.digest, None, kms_key).rpartition("/")
+        return self._want(f"{place}/", SourceFile(f"{digest}.tar.gz", tree.archive), Kind.SOURCE, kms_key)
 
     def file(self, name: str, body: bytes, kind: Kind, *, bucket: str | None = None, kms_key: str | None = None) -> str:
         """Record one file and return its URI, which ends with ``name``."""

@@ -28,6 +28,7 @@ from sagemaker.core.helper.session_helper import Session
 from sagemaker.train.constants import SM_DRIVERS
 
 from fairshare.model import UsageError, partition_of
+from fairshare.trainer.ignore import Ignores
 from fairshare.trainer.recorder import Kind, Recorder
 from fairshare.trainer.source import collect
 
@@ -90,7 +91,8 @@ class RecordingSession(Session):  # type: ignore[misc]
         kms_key = (extra_args or {}).get("SSEKMSKeyId")
         local = Path(path)
         if local.is_dir():  # byte code differs from machine to machine and is of no use to the container
-            tree = collect(local, ignore=("__pycache__",) if kind is Kind.DRIVERS else ())
+            names = ("__pycache__",) if kind is Kind.DRIVERS else ()
+            tree = collect(local, Ignores(names, files=False))
             return self.recorder.tree(tree, kind, bucket=bucket, kms_key=kms_key)
         return self.recorder.file(local.name, local.read_bytes(), kind, bucket=bucket, kms_key=kms_key)
 

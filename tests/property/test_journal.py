@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairshare.model import InvalidFileError, JobRef, JobRequest, NotFoundError
+from fairshare.submit.holder import Holder
 from fairshare.submit.journal import Journal, RunRecord, jobs_by_id, read_run
 from fairshare.submit.requests import PlannedJob, RunIdentity
 from fairshare.submit.waves import plan_waves
 
 RUN = "lunar-otter-3f2a"
+HOLDER = Holder("fairshare submit", 1)
 Step = tuple[str, int]
 
 
@@ -24,13 +26,13 @@ def write_run(runs: Path, count: int, steps: list[Step]) -> tuple[Path, list[tup
     """Write a journal; return its path and, after each write, the file's length and the states that are then true."""
     jobs = [PlannedJob(i, 1, JobRequest(f"jöb-{i}", "q", "{}", f"token-{i}", "SHARE", i)) for i in range(count)]
     states = dict.fromkeys(range(count), "waiting")
-    with Journal.create(runs, RUN) as journal:
+    with Journal.create(runs, RUN, HOLDER) as journal:
         journal.begin(RunIdentity(RUN, 1, "us-west-2", "111122223333"), plan_waves(count, None, 0, 1), jobs)
         history = [(journal.path.stat().st_size, dict(states))]
         for kind, index in steps:
             match kind:
                 case "intend":
-                    journal.intend([index], 2)
+                    journal.intend([jobs[index]], 2)
                     states[index] = "unknown" if states[index] == "waiting" else states[index]
                 case "sent":
                     journal.sent(index, JobRef(f"id-{index}", f"arn/id-{index}", f"jöb-{index}"), 3)
@@ -77,7 +79,7 @@ def test_c25_cut_at_every_byte_it_can_go_on(tmp_path: Path, monkeypatch: pytest.
     for length in range(begun, len(whole) + 1):
         path.write_bytes(whole[:length])
         _, states = max((at, true) for at, true in history if at <= length)
-        with Journal.open(path) as journal:
+        with Journal.open(path, HOLDER) as journal:
             for index in states:
                 journal.sent(index, JobRef(f"new-{index}", f"arn/new-{index}", ""), 9)
 

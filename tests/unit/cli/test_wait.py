@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from fairshare.model import JobRef, JobRequest
+from fairshare.submit.holder import Holder
 from fairshare.submit.journal import Journal
 from fairshare.submit.requests import PlannedJob, RunIdentity
 from fairshare.submit.waves import Wave
@@ -27,10 +28,10 @@ def journal_run(project, jobs, *, unsent=0, region="eu-west-1"):
     requests = [JobRequest(job.job_name, "search-gpu", "{}", f"token-{job.job_name}", "HIGHPRI", 0) for job in jobs]
     requests += [JobRequest(f"unsent-{number}", "search-gpu", "{}", f"u{number}") for number in range(unsent)]
     planned = [PlannedJob(index, 1, request) for index, request in enumerate(requests)]
-    with Journal.create(runs, "lunar-otter") as journal:
+    with Journal.create(runs, "lunar-otter", Holder("fairshare submit", 0)) as journal:
         journal.begin(RunIdentity("lunar-otter", 0, region, "111122223333"), [Wave(1, 0, 0, len(planned))], planned)
         for index, job in enumerate(jobs):
-            journal.intend([index], 0)
+            journal.intend([planned[index]], 0)
             journal.sent(index, JobRef(job.job_id, job.job_arn, job.job_name), 0)
 
 

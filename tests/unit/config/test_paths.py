@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshare.config.paths import local_ready_file, runs_dir, state_dir
+from fairshare.config.paths import local_ready_file, runs_dir, runtime_dir, state_dir
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,15 @@ def test_files_in_the_state_directory() -> None:
     environ = {"FAIRSHARE_STATE_DIR": "/fs"}
     assert runs_dir(environ) == Path("/fs/runs")
     assert local_ready_file(environ) == Path("/fs/local/ready.json")
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"XDG_RUNTIME_DIR": "/run/user/7"}, "/run/user/7/fairshare"),
+        ({"XDG_RUNTIME_DIR": "relative", "FAIRSHARE_STATE_DIR": "/state"}, "/state/run"),
+        ({"FAIRSHARE_STATE_DIR": "/state"}, "/state/run"),
+    ],
+)
+def test_the_runtime_directory(environ: dict[str, str], expected: str) -> None:
+    assert runtime_dir(environ) == Path(expected)

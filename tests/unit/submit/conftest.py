@@ -12,6 +12,7 @@ import pytest
 from fairshare.config.jobs import JobSpec, Origin, SecretRef
 from fairshare.config.project import Defaults, FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
 from fairshare.model import JobDetail, JobRef, JobRequest, JobStatus, JobSummary, QueueSnapshot
+from fairshare.submit.holder import Holder
 from fairshare.submit.ports import BuiltPayload, Upload
 from fairshare.submit.requests import PlannedJob, RunIdentity, client_token
 from fairshare.submit.resolve import QueueFacts
@@ -59,6 +60,8 @@ class FakeBackend:
         self.calls: list[JobRequest] = []
         self.jobs: dict[str, JobRequest] = {}
         self.answers: list[Exception | Callable[[JobRequest], JobRef]] = []
+        self.failed: list[str] = []
+        """Ids of jobs that have ended FAILED."""
 
     def submit(self, request: JobRequest) -> JobRef:
         self.calls.append(request)
@@ -80,11 +83,16 @@ class FakeBackend:
                 return JobSummary(f"id-{number}", f"arn/id-{number}", job_name, "RUNNABLE", T0)
         return None
 
-    def list(self, queue: str, statuses: Collection[JobStatus] | None = None) -> list[JobSummary]:
-        raise AssertionError("submission lists nothing")
-
     def describe(self, job_ids: Iterable[str]) -> dict[str, JobDetail]:
-        raise AssertionError("submission describes nothing")
+        found = {f"id-{number}": request for number, request in enumerate(self.jobs.values())}
+        return {
+            job_id: JobDetail(job_id, f"arn/{job_id}", found[job_id].job_name, "RUNNABLE", T0, tags=found[job_id].tags)
+            for job_id in job_ids
+            if job_id in found
+        }
+
+    def list(self, queue: str, statuses: Collection[JobStatus] | None = None) -> list[JobSummary]:
+        return [JobSummary(job_id, f"arn/{job_id}", job_id, "FAILED", T0) for job_id in self.failed]
 
     def snapshot(self, queue: str) -> QueueSnapshot:
         raise AssertionError("submission takes no snapshot")
@@ -129,7 +137,7 @@ def make_job(source: Path) -> Callable[..., JobSpec]:
             share="HIGHPRI",
             priority=10,
             role="MLTraining",
-            image="my-image-uri",
+            image="111122223333.dkr.ecr.us-west-2.amazonaws.com/train:1",
         )
         return replace(job, **changes)
 
@@ -193,6 +201,12 @@ def make_planned() -> Callable[..., PlannedJob]:
         return PlannedJob(index, wave, replace(request, **changes), secrets)
 
     return make
+
+
+@pytest.fixture
+def holder() -> Holder:
+    """This process, as the holder of a run."""
+    return Holder("fairshare submit", T0)
 
 
 @pytest.fixture

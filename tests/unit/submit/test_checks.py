@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import pytest
 from fairshare.config.jobs import JobSpec, Origin
 from fairshare.config.project import Project
 from fairshare.model import InfeasibleError, InvalidFileError, JobRequest, Problem
-from fairshare.submit.checks import Report, check, check_request, raise_errors
+from fairshare.submit.checks import check, check_payload, check_request
+from fairshare.submit.report import Report, raise_errors
 from fairshare.submit.requests import canonical_json
 from fairshare.submit.resolve import QueueFacts, Queues
 
@@ -174,7 +174,6 @@ def test_c19_an_image_of_another_region(look: Look) -> None:
 
     assert problem.message == 'job "digits": its image is in region us-east-1 and the job would run in eu-central-1'
     assert look(region="us-east-1", image=image) == []
-    assert look(region="eu-central-1", image="my.registry/train:1") == []
 
 
 def test_c19_images_in_china(look: Look) -> None:
@@ -189,7 +188,8 @@ def test_c19_images_in_china(look: Look) -> None:
 def test_c07_a_role_of_another_partition(look: Look) -> None:
     role = "arn:aws-cn:iam::111122223333:role/ml/Train"
 
-    assert look(region="cn-north-1", role=role) == []
+    image = "111122223333.dkr.ecr.cn-north-1.amazonaws.com.cn/train:1"
+    assert look(region="cn-north-1", role=role, image=image) == []
     assert (
         only(look(role=role)).message == 'job "digits": its role is of partition aws-cn and region us-west-2 is in aws'
     )
@@ -292,7 +292,9 @@ def look_at(make_job: MakeJob, facts: QueueFacts) -> Look:
         request = JobRequest(
             "digits", "q", canonical_json(complete), "t" * 64, attempt_duration_seconds=attempt, tags=tags or {}
         )
-        check_request(report, make_job(trainer=object()), facts, request, region="us-west-2")
+        job = make_job(trainer=object())
+        check_payload(report, job, complete, request.tags, queue=facts, region="us-west-2")
+        check_request(report, job, request)
         return report.problems()
 
     return check_one
@@ -318,36 +320,45 @@ def test_a_payload_without_instances_is_noticed(look_at: Look) -> None:
     assert only(look_at({"ResourceConfig": {}})).key == "instance_count"
 
 
-def test_the_payload_limit_is_exact_and_in_bytes(look_at: Look) -> None:
-    def payload(characters: int, filler: str = "a") -> dict[str, Any]:
-        return {"HyperParameters": {"config": filler * characters, "lr": "0.1"}, "RoleArn": "r"}
+def test_c10_limits_of_the_payload_are_noted(look_at: Look) -> None:
+    problem = only(look_at({"Environment": {"MY-VAR": "x"}}))
 
-    empty = len(canonical_json({"ResourceConfig": {"InstanceType": "ml.g6.12xlarge", "InstanceCount": 1}} | payload(0)))
-    room = 10_240 - empty
-
-    assert look_at(payload(room)) == []
-    problem = only(look_at(payload(room + 1)))
-    assert problem.message == 'job "digits": its training request is 10,241 bytes, Batch takes 10,240 bytes'
-    assert only(look_at(payload(room // 2 + 1, "é"))).key == "payload"
-
-
-def test_the_largest_parts_of_a_payload_are_named(look_at: Look) -> None:
-    problem = only(look_at({"HyperParameters": {"config": "a" * 9_000, "x": "b" * 1_500}, "Environment": {"E": "e"}}))
-
-    assert problem.message == 'job "digits": its training request is 10,633 bytes, Batch takes 10,240 bytes'
-    assert problem.hint == (
-        "largest: HyperParameters.config 9,013 bytes, HyperParameters.x 1,508 bytes, "
-        "ResourceConfig.InstanceType 33 bytes; move long values into a file in S3"
+    assert str(problem) == (
+        'jobs.yaml:3:5: error: job "digits": environment variable MY-VAR: SageMaker takes no such name'
     )
+    assert only(look_at({"HyperParameters": {"note": "x" * 2501}})).key == "hyperparameters.note"
+    assert only(look_at({"InputDataConfig": [{"ChannelName": "a b"}]})).key == "inputs.a b"
+    assert only(look_at({"CheckpointConfig": {"S3Uri": "s3://B/x"}})).key == "checkpoint"
 
 
-def test_the_whole_request_has_a_limit_too(look_at: Look) -> None:
-    tags = {f"key{number}": "v" * 250 for number in range(120)}
+def test_c13_tags_are_noted(look_at: Look) -> None:
+    assert only(look_at({}, tags={"git": "feat/x #12"})).key == "tags.git"
 
-    problem = only(look_at({}, tags=tags))
 
-    assert problem.key == "request"
-    assert "Batch takes 30,720 bytes" in problem.message
+def test_c10_sizes_are_noted(look_at: Look) -> None:
+    problems = look_at({"HyperParameters": {f"p{number}": "x" * 2_000 for number in range(6)}})
+
+    assert only(problems).key == "payload"
+
+
+@pytest.mark.parametrize("attempt", [0, 59])
+def test_c20_an_attempt_that_batch_would_refuse(look_at: Look, attempt: int) -> None:
+    problem = only(look_at({"StoppingCondition": {"MaxRuntimeInSeconds": 30}}, attempt=attempt))
+
+    assert problem.message == f'job "digits": an attempt\'s time limit must be at least 60 s, not {attempt} s'
+
+
+def test_raw_fields_of_the_wrong_shape_are_noted(look: Look) -> None:
+    problem = only(look(training_job={"StoppingCondition": {"MaxRuntimeInSeconds": "6h"}}))
+
+    assert problem.message == 'job "digits": training_job.StoppingCondition.MaxRuntimeInSeconds must be a whole number'
+
+
+def test_c19_a_private_image_is_no_surprise(look: Look, look_at: Look) -> None:
+    private = {"TrainingImageConfig": {"TrainingRepositoryAccessMode": "Vpc"}}
+
+    assert look_at({"AlgorithmSpecification": {"TrainingImage": "registry.lan/train:1", **private}}) == []
+    assert only(look(image="registry.lan/train:1")).severity == "warning"
 
 
 @pytest.mark.parametrize("seconds", [0, 28 * 86_400 + 1])
@@ -371,15 +382,3 @@ def test_c19_the_image_in_the_payload_counts(look_at: Look) -> None:
     image = {"TrainingImage": "111122223333.dkr.ecr.us-east-1.amazonaws.com/train:1"}
 
     assert only(look_at({"AlgorithmSpecification": image})).key == "image"
-
-
-def test_a_report_knows_which_jobs_are_sound(make_job: MakeJob) -> None:
-    report = Report()
-    good, bad = make_job("good"), make_job("bad")
-
-    report.warning(good, "look out")
-    report.error(bad, "no")
-
-    assert report.is_sound(good)
-    assert not report.is_sound(bad)
-    assert report.is_sound(replace(bad, origin=Origin("other.yaml", 1, 1)))

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,24 +22,25 @@ from fairshare.model import (
     ServiceError,
     ThrottledError,
 )
-from fairshare.scheduler.clock import VirtualClock
-from fairshare.submit.dispatch import (
+from fairshare.scheduler.clock import SystemClock, VirtualClock
+from fairshare.submit.calls import Calls, CallsInTurn, open_calls
+from fairshare.submit.dispatch import WIDTH, RunResult, SubmitPlan, dispatch, upload
+from fairshare.submit.events import (
     CallRepeated,
     Event,
     JobRefused,
     JobSent,
-    RunResult,
-    SubmitPlan,
     UploadsDone,
     UploadsStarted,
     WaveAwaited,
     WaveStarted,
-    dispatch,
 )
+from fairshare.submit.holder import Holder
 from fairshare.submit.journal import Journal, read_run
 from fairshare.submit.ports import Upload
 from fairshare.submit.rate import GIVE_UP_MS, Pace
 from fairshare.submit.requests import PlannedJob, RunIdentity
+from fairshare.submit.sending import GRACE_MS, LOOK_MS, LOOKS
 from fairshare.submit.waves import plan_waves
 
 T0 = 1_764_500_000_000
@@ -64,12 +67,12 @@ class Desk:
         jobs = tuple(self._make(i, wave.number) for wave in waves for i in range(wave.first, wave.first + wave.count))
         return SubmitPlan(RunIdentity("lunar-otter-3f2a", T0, "us-west-2", "111122223333"), waves, jobs, **extra)
 
-    def go(self, plan: SubmitPlan) -> RunResult:
-        with Journal.create(self.runs, plan.identity.run_id) as journal:
+    def go(self, plan: SubmitPlan, calls: Calls | None = None) -> RunResult:
+        with Journal.create(self.runs, plan.identity.run_id, Holder("fairshare submit", T0)) as journal:
             pace = Pace(random.Random(1), self.rate)
-            return dispatch(
-                plan, self.backend, self.payloads, journal, self.clock, pace, self.events.append, lambda: self.stop()
-            )
+            upload(plan, self.payloads, self.events.append)
+            calls = calls or CallsInTurn(self.backend)
+            return dispatch(plan, calls, journal, self.clock, pace, self.events.append, lambda: self.stop())
 
     def states(self) -> list[str]:
         return [job.state for job in read_run(self.runs / "lunar-otter-3f2a.jsonl").jobs]
@@ -235,14 +238,17 @@ def test_c21_throttling_that_never_ends_stops_and_keeps_progress(desk: Desk) -> 
     result = desk.go(desk.plan(3))
 
     assert [len(result.sent), len(result.refused), len(result.left)] == [1, 0, 2]
-    assert desk.states() == ["sent", "unknown", "waiting"]
+    assert desk.states() == ["sent", "waiting", "waiting"], "429 certainly made no job"
     assert desk.clock.now() - T0 <= GIVE_UP_MS
     error = result.error()
     assert isinstance(error, ThrottledError)
     assert error.message == (
         "no call was accepted for 5 minutes: Too Many Requests (1 submitted, 2 not sent of run lunar-otter-3f2a)"
     )
-    assert error.hint == "another program may use up the account's 5 calls a second; lower --rate"
+    assert error.hint == (
+        "another program may use up the account's 5 calls a second; lower --rate\n"
+        "`fairshare resume lunar-otter-3f2a` sends the rest"
+    )
 
 
 def test_a_service_that_never_answers_stops_too(desk: Desk) -> None:
@@ -284,11 +290,12 @@ def test_c22_a_repeated_token_that_is_rejected_is_a_success(desk: Desk) -> None:
 
 
 def test_a_refusal_after_a_lost_call_that_made_nothing_is_a_refusal(desk: Desk) -> None:
-    desk.backend.answers = [LOST, NO_QUEUE]
+    desk.backend.answers = [LOST, *[NO_QUEUE] * LOOKS]
 
     result = desk.go(desk.plan(1))
 
     assert [message for _, message in result.refused] == ["JobQueue gone not found."]
+    assert len(desk.backend.calls) == 1 + LOOKS, "a job just made may not be listed yet"
 
 
 def test_a_plain_refusal_is_believed_without_a_look(desk: Desk) -> None:
@@ -325,17 +332,17 @@ def test_when_all_are_refused_that_is_a_failure(desk: Desk) -> None:
 
 
 def test_c24_expired_credentials_stop_at_once_and_nothing_is_failed(desk: Desk) -> None:
-    expired = CredentialsError("The security token has expired", hint="log in for profile ml")
+    expired = CredentialsError("The token has expired", hint="Log in for profile ml, then run the same command again.")
     desk.backend.answers = [*[desk.backend.accept] * 6, expired]
 
     result = desk.go(desk.plan(12))
 
     assert len(desk.backend.calls) == 7, "no retry storm"
     assert [len(result.sent), len(result.refused), len(result.left)] == [6, 0, 6]
-    assert "failed" not in desk.states()
+    assert desk.states() == ["sent"] * 6 + ["waiting"] * 6
     error = result.error()
     assert isinstance(error, CredentialsError)
-    assert error.hint == "log in for profile ml"
+    assert error.hint == "Log in for profile ml, then run `fairshare resume lunar-otter-3f2a`."
 
 
 def test_c23_stop_in_a_wait_is_heard_within_a_second(desk: Desk) -> None:
@@ -370,7 +377,126 @@ def test_c23_stop_during_back_off(desk: Desk) -> None:
 
     assert result.interrupted
     assert desk.clock.now() <= T0 + 5_200
-    assert desk.states() == ["unknown", "waiting"]
+    assert desk.states() == ["waiting", "waiting"]
+
+
+def hanging(desk: Desk, release: threading.Event) -> Callable[[JobRequest], JobRef]:
+    """An answer that comes when it is released; SIGINT has been heard meanwhile."""
+
+    def answer(request: JobRequest) -> JobRef:
+        desk.stop = lambda: True
+        release.wait(10)
+        return desk.backend.accept(request)  # type: ignore[no-any-return]
+
+    return answer
+
+
+def test_c23_a_call_that_hangs_does_not_keep_the_program_from_ending(desk: Desk) -> None:
+    release = threading.Event()
+    desk.backend.answers = [hanging(desk, release)]
+    desk.clock = SystemClock()  # type: ignore[assignment]
+    before = desk.clock.now()
+
+    with open_calls(desk.backend, 2) as calls:
+        result = desk.go(desk.plan(3), calls)
+        took = desk.clock.now() - before
+        release.set()
+
+    assert result.interrupted
+    assert GRACE_MS <= took < GRACE_MS + 2 * LOOK_MS
+    assert desk.states()[0] == "unknown", "it may have arrived"
+
+
+def test_c23_a_call_under_way_may_still_answer(desk: Desk) -> None:
+    release = threading.Event()
+    desk.backend.answers = [hanging(desk, release)]
+    desk.clock = SystemClock()  # type: ignore[assignment]
+    timer = threading.Timer(0.2, release.set)
+
+    with open_calls(desk.backend, 2) as calls:
+        timer.start()
+        result = desk.go(desk.plan(1), calls)
+
+    assert result.interrupted
+    assert result.summary() == "1 submitted"
+    assert desk.states() == ["sent"]
+
+
+def test_calls_overlap_and_a_batch_of_intents_is_one_write(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+    intend = Journal.intend
+    monkeypatch.setattr(Journal, "intend", lambda self, jobs, at: batches.append(len(jobs)) or intend(self, jobs, at))
+    together = threading.Barrier(4, timeout=10)
+    desk.backend.accept = lambda request: together.wait() >= 0 and JobRef(request.job_name, "arn", request.job_name)
+    desk.clock = SystemClock()  # type: ignore[assignment]
+
+    with open_calls(desk.backend, 4) as calls:
+        result = desk.go(desk.plan(8), calls)
+
+    assert [job.index for job, _ in result.sent] == list(range(8)), "in the order of the plan, however they answered"
+    assert batches[0] == 4
+    assert sum(batches) == 8
+    assert desk.states() == ["sent"] * 8
+
+
+def test_c21_one_job_that_never_gets_through_does_not_hold_up_the_others(desk: Desk) -> None:
+    def answer(request: JobRequest) -> JobRef:
+        if request.job_name == "job-1":
+            raise ServiceError("internal error", http_status=500)
+        desk.clock.advance(60_000)
+        return desk.backend.accept(request)  # type: ignore[no-any-return]
+
+    desk.backend.answers = [answer] * 1_000
+    calls = CallsInTurn(desk.backend)
+    calls.width = 2
+
+    result = desk.go(desk.plan(20), calls)
+
+    assert len(result.sent) == 19
+    assert [job.index for job in result.left] == [1]
+    assert desk.states()[1] == "unknown"
+    error = result.error()
+    assert isinstance(error, ServiceError)
+    assert error.message.endswith("internal error (19 submitted, 1 not sent of run lunar-otter-3f2a)")
+
+
+def test_order_is_kept_where_the_queue_is_first_in_first_out(
+    desk: Desk, make_planned: Callable[..., PlannedJob]
+) -> None:
+    assert desk.plan(3).width == WIDTH
+    fifo = replace(desk.plan(3), jobs=(make_planned(0, share_identifier=None), make_planned(1)))
+    assert fifo.width == 1
+
+
+def test_c46_a_refusal_that_repeats_a_secret_is_told_without_it(
+    desk: Desk, make_planned: Callable[..., PlannedJob]
+) -> None:
+    job = make_planned(0, payload='{"Environment":{"API_KEY":"hf_secret"}}')
+    desk.backend.answers = [ServiceError("bad payload: API_KEY=hf_secret", http_status=400)]
+
+    result = desk.go(replace(desk.plan(1), jobs=(job,)))
+
+    assert [message for _, message in result.refused] == ["bad payload: API_KEY=***"]
+    assert "hf_secret" not in (desk.runs / "lunar-otter-3f2a.jsonl").read_text()
+    assert "hf_secret" not in repr(desk.events[-1].message)  # type: ignore[union-attr]
+
+
+def test_c25_every_job_under_way_that_could_not_be_noted_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Journal, index: int, ref: JobRef, at: int) -> None:
+        raise FairshareError("No space left on device", hint="free some space")
+
+    monkeypatch.setattr(Journal, "sent", full)
+    desk.clock = SystemClock()  # type: ignore[assignment]
+    together = threading.Barrier(2, timeout=10)
+    desk.backend.accept = lambda request: together.wait() >= 0 and JobRef(request.job_name, "arn", request.job_name)
+
+    with open_calls(desk.backend, 2) as calls:
+        error = desk.go(desk.plan(6), calls).error()
+
+    assert error is not None
+    assert "job job-0 was sent as job-0, and that could not be noted" in error.message
+    assert "job job-1 was sent as job-1, and that could not be noted" in error.message
+    assert desk.states() == ["unknown"] * 2 + ["waiting"] * 4
 
 
 def test_c25_a_job_that_could_not_be_noted_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,6 +513,23 @@ def test_c25_a_job_that_could_not_be_noted_is_named(desk: Desk, monkeypatch: pyt
     assert error is not None
     assert error.message.startswith("job job-0 was sent as id-0, and that could not be noted: cannot write the journal")
     assert desk.states() == ["unknown", "waiting", "waiting"]
+
+
+def test_c25_an_intent_that_could_not_be_noted_sends_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Journal, jobs: Sequence[PlannedJob], at: int) -> None:
+        raise FairshareError("cannot write the journal: No space left on device", hint="free some space")
+
+    monkeypatch.setattr(Journal, "intend", full)
+
+    result = desk.go(desk.plan(3))
+
+    assert desk.backend.calls == []
+    assert len(result.left) == 3
+    error = result.error()
+    assert error is not None
+    assert error.message.startswith("cannot write the journal: No space left on device (0 submitted, 3 not sent")
+    assert error.hint == "free some space\n`fairshare resume lunar-otter-3f2a` sends the rest"
+    assert desk.states() == ["waiting"] * 3
 
 
 def test_an_error_of_the_program_itself_is_not_swallowed(desk: Desk) -> None:

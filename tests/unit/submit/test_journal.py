@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +12,15 @@ from typing import Any
 import pytest
 
 from fairshare.config.jobs import SecretRef
-from fairshare.model import FairshareError, InvalidFileError, JobRef, NotFoundError, UsageError
+from fairshare.model import FairshareError, InvalidFileError, JobRef, JobRequest, NotFoundError, UsageError
+from fairshare.submit.holder import Holder, RunHeldError
 from fairshare.submit.journal import Journal, find_run, jobs_by_id, journal_path, list_runs, read_run
 from fairshare.submit.requests import PlannedJob, RunIdentity, canonical_json, payload_sha256
 from fairshare.submit.waves import Wave, plan_waves
 
 MakePlanned = Callable[..., PlannedJob]
 T0 = 1_764_500_000_000
+HOLDER = Holder("fairshare submit", T0)
 
 
 @pytest.fixture
@@ -30,12 +33,16 @@ def begun(runs: Path, identity: RunIdentity, make_planned: MakePlanned) -> Calla
     """A journal of a run that began."""
 
     def begin(count: int = 3, run_id: str = identity.run_id, created_at: int = T0, **job: Any) -> Journal:
-        journal = Journal.create(runs, run_id)
+        journal = Journal.create(runs, run_id, HOLDER)
         jobs = [make_planned(index, 1 + index // 2, run_id, **job) for index in range(count)]
         journal.begin(RunIdentity(run_id, created_at, "us-west-2", "111122223333"), plan_waves(count, 2, 90, T0), jobs)
         return journal
 
     return begin
+
+
+def jobs(*indexes: int) -> list[PlannedJob]:
+    return [PlannedJob(index, 1, JobRequest(f"job-{index}", "q", "{}", "t")) for index in indexes]
 
 
 def ref(index: int) -> JobRef:
@@ -44,11 +51,11 @@ def ref(index: int) -> JobRef:
 
 def test_what_is_written_can_be_read(begun: Callable[..., Journal], runs: Path, make_planned: MakePlanned) -> None:
     with begun(4) as journal:
-        journal.intend([0], T0 + 1)
+        journal.intend(jobs(0), T0 + 1)
         journal.sent(0, ref(0), T0 + 2)
-        journal.intend([1], T0 + 3)
+        journal.intend(jobs(1), T0 + 3)
         journal.failed(1, "no such queue", T0 + 4)
-        journal.intend([2], T0 + 5)
+        journal.intend(jobs(2), T0 + 5)
 
     run = read_run(journal_path(runs, "lunar-otter-3f2a"))
 
@@ -66,7 +73,7 @@ def test_what_is_written_can_be_read(begun: Callable[..., Journal], runs: Path, 
 
 def test_every_line_is_one_json_object_with_a_consecutive_seq(begun: Callable[..., Journal]) -> None:
     with begun(2) as journal:
-        journal.intend([0, 1], T0)
+        journal.intend(jobs(0, 1), T0)
         journal.sent(0, ref(0), T0)
 
     records = [json.loads(line) for line in journal.path.read_text().splitlines()]
@@ -83,10 +90,10 @@ def test_the_file_and_its_directory_are_the_users_alone(begun: Callable[..., Jou
 
 
 def test_nothing_exists_before_the_run_begins(runs: Path) -> None:
-    with Journal.create(runs, "run-1") as journal:
+    with Journal.create(runs, "run-1", HOLDER) as journal:
         assert not journal.path.exists()
         with pytest.raises(RuntimeError, match="has not begun"):
-            journal.intend([0], T0)
+            journal.intend(jobs(0), T0)
 
 
 def test_an_intent_is_on_the_disk_before_the_call(
@@ -95,7 +102,7 @@ def test_an_intent_is_on_the_disk_before_the_call(
     with begun() as journal:
         synced: list[int] = []
         monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_size))
-        journal.intend([0], T0)
+        journal.intend(jobs(0), T0)
 
         assert synced == [journal.path.stat().st_size]
         assert read_run(journal.path).jobs[0].state == "unknown"
@@ -103,22 +110,25 @@ def test_an_intent_is_on_the_disk_before_the_call(
 
 def test_c26_a_run_is_held_by_one_process(begun: Callable[..., Journal], runs: Path) -> None:
     with begun() as journal:
-        with pytest.raises(UsageError) as caught:
-            Journal.open(journal.path)
-        assert caught.value.message == 'run "lunar-otter-3f2a" is held by another fairshare process'
-        with pytest.raises(UsageError, match="is held by"):
-            Journal.create(runs, "lunar-otter-3f2a")
-        Journal.create(runs, "another-run").close()
+        with pytest.raises(RunHeldError) as caught:
+            Journal.open(journal.path, Holder("fairshare resume", T0 + 5_000))
+        assert caught.value.message == (
+            f'run "lunar-otter-3f2a" is held by process {os.getpid()} on {socket.gethostname()} '
+            "since 2025-11-30 10:53:20 UTC (`fairshare submit`)"
+        )
+        with pytest.raises(RunHeldError, match="is held by"):
+            Journal.create(runs, "lunar-otter-3f2a", HOLDER)
+        Journal.create(runs, "another-run", HOLDER).close()
 
-    Journal.open(journal.path).close()
+    Journal.open(journal.path, HOLDER).close()
 
 
 def test_a_run_id_is_used_once(begun: Callable[..., Journal], runs: Path) -> None:
     begun().close()
 
     with pytest.raises(UsageError, match='run "lunar-otter-3f2a" exists already'):
-        Journal.create(runs, "lunar-otter-3f2a")
-    Journal.open(runs / "lunar-otter-3f2a.jsonl").close()
+        Journal.create(runs, "lunar-otter-3f2a", HOLDER)
+    Journal.open(runs / "lunar-otter-3f2a.jsonl", HOLDER).close()
 
 
 def test_a_run_that_never_began_can_be_submitted_again(begun: Callable[..., Journal], runs: Path) -> None:
@@ -138,7 +148,7 @@ def test_a_run_that_never_began_can_be_submitted_again(begun: Callable[..., Jour
 
 def test_c25_a_torn_last_line_is_cut_with_a_warning(begun: Callable[..., Journal]) -> None:
     with begun() as journal:
-        journal.intend([0], T0)
+        journal.intend(jobs(0), T0)
         sound = journal.path.read_bytes()
         journal.failed(0, "Zurückgewiesen", T0)
     torn = journal.path.read_bytes()
@@ -151,7 +161,7 @@ def test_c25_a_torn_last_line_is_cut_with_a_warning(begun: Callable[..., Journal
     lost = middle_of_a_character - len(sound)
     assert run.warnings == (f"{journal.path}: the last record was torn by a crash and is ignored ({lost} bytes)",)
     assert journal.path.read_bytes() == torn[:middle_of_a_character], "reading changes nothing"
-    with Journal.open(journal.path) as again:
+    with Journal.open(journal.path, HOLDER) as again:
         assert again.warnings == run.warnings
         assert journal.path.read_bytes() == sound
         again.sent(0, ref(0), T0)
@@ -161,18 +171,18 @@ def test_c25_a_torn_last_line_is_cut_with_a_warning(begun: Callable[..., Journal
 
 def test_c25_other_damage_stops_with_its_line(begun: Callable[..., Journal], runs: Path) -> None:
     with begun() as journal:
-        journal.intend([0], T0)
-        journal.intend([1], T0)
+        journal.intend(jobs(0), T0)
+        journal.intend(jobs(1), T0)
     lines = journal.path.read_bytes().splitlines(keepends=True)
     lines[4] = lines[4].replace(b'"index":0', b'"index":1')
     journal.path.write_bytes(b"".join(lines))
 
-    for attempt in (read_run, Journal.open):
+    for attempt in (read_run, lambda path: Journal.open(path, HOLDER)):
         with pytest.raises(InvalidFileError) as caught:
             attempt(journal.path)
         assert f"{journal.path}:5:1: error: damaged journal: its checksum is wrong" in caught.value.message
     with pytest.raises(InvalidFileError):
-        Journal.create(runs, "lunar-otter-3f2a")
+        Journal.create(runs, "lunar-otter-3f2a", HOLDER)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +199,7 @@ def test_c25_damage_is_named(
     begun: Callable[..., Journal], damage: Callable[[list[bytes]], list[bytes]], line: int, what: str
 ) -> None:
     with begun() as journal:
-        journal.intend([0, 1], T0)
+        journal.intend(jobs(0, 1), T0)
     journal.path.write_bytes(b"".join(damage(journal.path.read_bytes().splitlines(keepends=True))))
 
     with pytest.raises(InvalidFileError) as caught:
@@ -206,7 +216,7 @@ def test_a_format_of_the_future_asks_for_an_upgrade(
         patched.setattr("fairshare.submit.journal.FORMAT", 7)
         begun().close()
 
-    with pytest.raises(InvalidFileError, match="this journal has format 7, this fairshare reads up to 1"):
+    with pytest.raises(InvalidFileError, match="this journal has format 7, this fairshare reads up to 2"):
         list_runs(runs)
 
 
@@ -220,6 +230,18 @@ def test_a_journal_of_format_1_loads_for_ever(make_planned: MakePlanned) -> None
     assert run.jobs[0].secrets == {"HF_TOKEN": SecretRef(from_env="HF_TOKEN")}
     assert run.jobs[1].error == "no such queue"
     assert run.waves == (Wave(1, T0, 0, 2), Wave(2, T0 + 90_000, 2, 2))
+
+
+def test_a_journal_of_format_2_loads_for_ever() -> None:
+    """The file was written by the second version and is never written again."""
+    run = read_run(Path(__file__).with_name("journal-format-2.jsonl"))
+
+    assert run.identity == RunIdentity("lunar-otter-3f2a", T0, "us-west-2", "111122223333", "/home/me/jobs.yaml")
+    assert [job.state for job in run.jobs] == ["sent", "failed", "unknown", "waiting", "sent", "waiting"]
+    assert [job.attempt for job in run.jobs] == [1, 1, 1, 1, 2, 1]
+    assert run.jobs[1].status == "FAILED"
+    assert run.jobs[4].as_planned().request.job_name == "job-4-try2"
+    assert run.jobs[0].request.payload == '{"Environment":{"HF_TOKEN":{"from_env":"HF_TOKEN"},"WANDB_API_KEY":{}}}'
 
 
 def test_c46_secret_values_are_not_in_the_file(begun: Callable[..., Journal], runs: Path) -> None:
@@ -238,7 +260,7 @@ def test_c46_secret_values_are_not_in_the_file(begun: Callable[..., Journal], ru
 
 def test_c08_priority_zero_is_kept(begun: Callable[..., Journal], runs: Path) -> None:
     with begun(1, scheduling_priority=0) as journal:
-        journal.intend([0], T0)
+        journal.intend(jobs(0), T0)
         journal.sent(0, ref(0), T0)
 
     assert read_run(journal.path).jobs[0].request.scheduling_priority == 0
@@ -262,7 +284,7 @@ def test_priorities_of_all_runs_by_job_id(begun: Callable[..., Journal], runs: P
 
 def test_priorities_survive_reopening(begun: Callable[..., Journal], runs: Path) -> None:
     begun(2, scheduling_priority=5).close()
-    with Journal.open(runs / "lunar-otter-3f2a.jsonl") as journal:
+    with Journal.open(runs / "lunar-otter-3f2a.jsonl", HOLDER) as journal:
         journal.sent(1, ref(1), T0)
 
     assert jobs_by_id(runs) == {"id-1": 5}
@@ -304,7 +326,7 @@ def test_a_run_is_found_by_a_unique_beginning(begun: Callable[..., Journal], run
 def test_c25_a_full_disk_leaves_no_half_record(begun: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     with begun() as journal:
-        journal.intend([0], T0)
+        journal.intend(jobs(0), T0)
         before = journal.path.read_bytes()
         monkeypatch.setattr(os, "write", lambda file, text: write(file, text[:10]))
         with pytest.raises(FairshareError, match=r"cannot write the journal .*: the disk is full") as caught:
@@ -325,7 +347,7 @@ def test_a_directory_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(FairshareError, match="cannot keep runs in") as caught:
-        Journal.create(tmp_path / "file" / "runs", "run-1")
+        Journal.create(tmp_path / "file" / "runs", "run-1", HOLDER)
     assert caught.value.hint == "set FAIRSHARE_STATE_DIR to a directory that can be written"
 
 
@@ -342,5 +364,5 @@ def test_a_run_that_cannot_begin_says_that_nothing_was_sent(
 
 def test_opening_a_run_that_does_not_exist_leaves_nothing_behind(runs: Path) -> None:
     with pytest.raises(NotFoundError):
-        Journal.open(runs / "gone.jsonl")
+        Journal.open(runs / "gone.jsonl", HOLDER)
     assert not runs.exists()

@@ -131,6 +131,18 @@ def test_two_runs_share_no_name() -> None:
     assert not {each.training_job_name for each in one} & {each.training_job_name for each in other}
 
 
+def test_c12_todays_names_differ_from_yesterdays() -> None:
+    """The same file, sent by one run after the other: the token of the run tells all names apart."""
+    rng = random.Random(30)
+    labels = ["digits", "digits", *(f"bert-large-pretraining-lr0-1-seed{seed}" for seed in range(20))]
+    days = [assign_names(new_run_id(rng), labels) for _ in range(50)]
+
+    job_names = [each.job_name.lower() for names in days for each in names]
+    training_job_names = [each.training_job_name.lower() for names in days for each in names]
+
+    assert len(set(job_names)) == len(set(training_job_names)) == 50 * len(labels)
+
+
 def test_ten_thousand_equal_labels_take_linear_time() -> None:
     names = assign_names("r", ["digits"] * 10_000)
 

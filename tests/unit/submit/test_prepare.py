@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fairshare.config.project import Project
 from fairshare.model import CredentialsError, InfeasibleError, InvalidFileError, UsageError
 from fairshare.submit.dispatch import SubmitPlan
 from fairshare.submit.naming import SURVIVING
+from fairshare.submit.ports import LeftOut, SourceSummary
 from fairshare.submit.prepare import SubmitOptions, prepare
 from fairshare.submit.requests import RunIdentity
 from fairshare.submit.resolve import Overrides, QueueFacts
@@ -113,23 +115,130 @@ def test_the_same_run_is_the_same_requests(plan: Plan, make_job: MakeJob) -> Non
     assert plan(job).jobs == plan(job).jobs
 
 
-def test_all_problems_are_told_at_once_and_nothing_is_built_of_a_broken_job(
-    plan: Plan, make_job: MakeJob, payloads: Any
-) -> None:
-    broken = make_job("bad", share="nope", priority=100, origin=Origin("jobs.yaml", 9, 1))
-    too_long = make_job("long", hyperparameters={"text": "x" * 11_000}, origin=Origin("jobs.yaml", 5, 1))
+def test_all_problems_of_all_jobs_are_told_at_once(plan: Plan, make_job: MakeJob, payloads: Any) -> None:
+    """Of one job, too: a wrong share does not hide that a value is too long."""
+    broken = make_job(
+        "bad",
+        share="nope",
+        priority=100,
+        hyperparameters={"text": "x" * 11_000},
+        tags={"git": "#12"},
+        origin=Origin("jobs.yaml", 9, 1),
+    )
+    nowhere = make_job("nowhere", queue="gone", environment={"A-B": ""}, origin=Origin("jobs.yaml", 5, 1))
     sweep = make_job("grid", sweep={"lr": []}, origin=Origin("jobs.yaml", 7, 1))
+    imageless = make_job("imageless", image=None, tags={"": ""}, origin=Origin("jobs.yaml", 11, 1))
 
     with pytest.raises(InvalidFileError) as caught:
-        plan(broken, too_long, sweep)
+        plan(broken, nowhere, sweep, imageless)
 
-    assert [(problem.line, problem.key) for problem in caught.value.problems] == [
-        (5, "payload"),
+    assert {(problem.line, problem.key) for problem in caught.value.problems} == {
+        (5, "queue"),
+        (5, "environment.A-B"),
         (7, "sweep"),
+        (9, "hyperparameters.text"),
+        (9, "payload"),
         (9, "priority"),
         (9, "share"),
+        (9, "tags.git"),
+        (11, "image"),
+        (11, "tags."),
+    }
+    assert [job.name for job in payloads.built] == ["bad", "nowhere"], "without an image there is nothing to build"
+
+
+@pytest.mark.parametrize("cause", ["no image", "refused by the builder"])
+def test_a_job_that_cannot_be_built_is_checked_as_far_as_it_is_written(
+    plan: Plan, make_job: MakeJob, payloads: Any, cause: str
+) -> None:
+    payloads.error = UsageError("src/pipe: a pipe") if cause != "no image" else None
+    job = make_job(
+        image=None if cause == "no image" else "111122223333.dkr.ecr.us-east-1.amazonaws.com/train:1",
+        hyperparameters={"note": "x" * 2501, "lr": 0.1},
+        environment={"A-B": SecretRef(from_env="A"), "MODE": "fast"},
+        tags={"git": "#12"},
+        output="s3://My_Bucket/x",
+        training_job={"EnableNetworkIsolation": True},
+    )
+
+    with pytest.raises(InvalidFileError) as caught:
+        plan(job)
+
+    expected = {"environment.A-B", "hyperparameters.note", "image", "output", "tags.git"}
+    assert {problem.key for problem in caught.value.problems} - {""} == expected
+
+
+def test_a_sweep_shows_a_problem_of_its_points_once(plan: Plan, make_job: MakeJob) -> None:
+    places = {("sweep", "note"): Origin("jobs.yaml", 8, 20, "    sweep: {note: [...], seed: ...}")}
+    job = make_job(
+        sweep={"note": ["x" * 2501, "ok"], "seed": {"range": [0, 50]}}, origin=Origin("jobs.yaml", 3, 5, keys=places)
+    )
+
+    with pytest.raises(InvalidFileError) as caught:
+        plan(job)
+
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.column) == (8, 20)
+    assert problem.message.endswith("and 49 more: hyperparameter note has 2501 characters, at most 2500 are allowed")
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("hyperparameter note: its value holds a '", 11),
+        ("hyperparameter note is nan: JSON has no NaN and no infinity", 11),
+        ("environment HF: the variable HF is not set here", 12),
+        ("input train: no such directory", 13),
+        ("entry train.py is not in src", 14),
+        ("{source}/pipe: a pipe, a socket or a device", 15),
+        ("the SageMaker SDK refuses the job", 3),
+    ],
+)
+def test_a_refusal_of_the_payload_builder_stands_at_the_value_it_names(
+    plan: Plan, make_job: MakeJob, payloads: Any, source: Path, message: str, line: int
+) -> None:
+    keys = {
+        ("hyperparameters", "note"): Origin("jobs.yaml", 11, 1),
+        ("environment", "HF"): Origin("jobs.yaml", 12, 1),
+        ("inputs", "train"): Origin("jobs.yaml", 13, 1),
+        ("source", "entry"): Origin("jobs.yaml", 14, 1),
+        ("source",): Origin("jobs.yaml", 15, 1),
+    }
+    message = message.format(source=source)
+    payloads.error = UsageError(message)
+
+    with pytest.raises(InvalidFileError) as caught:
+        plan(make_job(origin=Origin("jobs.yaml", 3, 5, keys=keys)))
+
+    assert [(problem.line, problem.message) for problem in caught.value.problems] == [
+        (line, f'job "digits": {message}')
     ]
-    assert [job.name for job in payloads.built] == ["long"]
+
+
+def test_c13_a_job_carries_the_tags_of_its_project(plan: Plan, make_job: MakeJob, project: Project) -> None:
+    tagged = project.model_copy(update={"tags": {"cost-center": "42", "team": "search"}})
+
+    (job,) = plan(make_job(tags={"team": "ml"}), project=tagged).jobs
+
+    assert job.request.tags == {"sdk": "yes", "cost-center": "42", "team": "ml", "fairshare:run": "lunar-otter-3f2a"}
+
+
+def test_c13_tags_are_counted_after_the_merge(plan: Plan, make_job: MakeJob, project: Project) -> None:
+    tagged = project.model_copy(update={"tags": {f"p{n}": "" for n in range(24)}})
+    own = {f"t{n}": "" for n in range(24)}
+
+    assert len(plan(make_job(tags=own), project=tagged).jobs[0].request.tags) == 50
+    with pytest.raises(InvalidFileError, match="it has 51 tags with those of the project, the SDK and the run"):
+        plan(make_job(tags={**own, "one-more": ""}), project=tagged)
+
+
+def test_jobs_that_differ_in_tags_only_keep_their_own(plan: Plan, make_job: MakeJob) -> None:
+    trainer = object()
+    jobs = [make_job(trainer=trainer, tags={"fold": "1"}), make_job(trainer=trainer, tags={"seed": "2"})]
+
+    tags = [job.request.tags for job in plan(*jobs).jobs]
+
+    assert [sorted(each) for each in tags] == [["fairshare:run", "fold", "sdk"], ["fairshare:run", "sdk", "seed"]]
 
 
 @pytest.mark.parametrize("error", [UsageError("the note has a '", hint="leave it out"), InfeasibleError("no ray yet")])
@@ -227,6 +336,29 @@ def test_c46_secrets_are_sent_and_not_shown(plan: Plan, make_job: MakeJob) -> No
     assert json.loads(submit_plan.jobs[0].request.payload)["Environment"]["CONFIG"] == "s3cret"
     assert submit_plan.jobs[0].secrets == {"CONFIG": SecretRef(from_env="CONFIG")}
     assert "s3cret" not in json.dumps(submit_plan.to_json())
+
+
+def test_c14_the_plan_tells_what_of_each_source_is_uploaded(
+    plan: Plan, make_job: MakeJob, payloads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SourceSummary(
+        "/src", "s3://bucket/fairshare/source/abc/", 2, 12, (LeftOut(".git/", "never source: .git"),)
+    )
+    build = payloads.build
+    monkeypatch.setattr(payloads, "build", lambda spec: replace(build(spec), source=source))
+
+    submit_plan = plan(make_job(sweep={"seed": {"range": [0, 4]}}))
+
+    assert submit_plan.sources == (source,)
+    assert submit_plan.to_json()["sources"] == [
+        {
+            "directory": "/src",
+            "s3_uri": "s3://bucket/fairshare/source/abc/",
+            "files": 2,
+            "size": 12,
+            "left_out": ({"path": ".git/", "reason": "never source: .git"},),
+        }
+    ]
 
 
 def test_no_jobs_at_all(plan: Plan) -> None:

@@ -56,3 +56,41 @@ def test_back_off_is_full_jitter_under_a_growing_ceiling() -> None:
 def test_a_rate_that_makes_no_sense_is_refused(rate: float, burst: int) -> None:
     with pytest.raises(ValueError, match="makes no sense"):
         Pace(random.Random(0), rate, burst)
+
+
+def gap(pace: Pace, now: int) -> int:
+    """Time between two calls at the present rate."""
+    first = pace.reserve(now)
+    return pace.reserve(now) - first
+
+
+def test_c21_a_throttle_halves_the_rate_and_accepted_calls_give_it_back() -> None:
+    pace = Pace(random.Random(0), rate=10)
+
+    pace.throttled(1_000)
+    assert gap(pace, 10_000) == 200
+    for _ in range(5):
+        pace.accepted(20_000)
+    assert gap(pace, 20_000) == 134  # 75 %
+    for _ in range(50):
+        pace.accepted(30_000)
+    assert gap(pace, 30_000) == 100
+
+
+def test_c21_throttles_that_come_together_count_once() -> None:
+    pace = Pace(random.Random(0), rate=10)
+
+    for now in (1_000, 1_300, 1_999):
+        pace.throttled(now)
+    assert gap(pace, 10_000) == 200
+    pace.throttled(2_000)
+    assert gap(pace, 20_000) == 400
+
+
+@pytest.mark.parametrize(("rate", "slowest"), [(4.9, 972), (100, 1_000), (0.5, 2_000)])
+def test_c21_random_throttles_do_not_stall_a_run(rate: float, slowest: int) -> None:
+    pace = Pace(random.Random(0), rate)
+
+    for number in range(100):
+        pace.throttled(number * 10_000)
+    assert gap(pace, 2_000_000) in (slowest, slowest + 1)

@@ -1,26 +1,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fairshare.config.jobs import JobSpec, SecretRef
+from fairshare.config.jobs import JobSpec
 from fairshare.model import JobRequest, UsageError
 from fairshare.submit.naming import JobNames
 from fairshare.submit.ports import BuiltPayload
 from fairshare.submit.requests import (
     RETRY_STRATEGY,
-    PlannedJob,
     build_request,
-    canonical_json,
     client_token,
-    masked_payload,
     request_bytes,
-    with_references,
 )
 from fairshare.submit.resolve import QueueFacts
 
@@ -128,39 +123,3 @@ def test_the_size_of_a_request_counts_the_payload_as_the_text_it_is_sent_as() ->
     without = request_bytes(replace(request, payload=""))
 
     assert request_bytes(request) - without == len('{\\"x\\":\\"é\\"}'.encode())
-
-
-def test_secrets_are_replaced_by_where_they_came_from() -> None:
-    payload = canonical_json({"Environment": {"HF_TOKEN": "hf_example", "KEY": "k", "MODE": "fast"}, "RoleArn": "r"})
-    secrets = {"HF_TOKEN": SecretRef(from_env="HF_TOKEN"), "KEY": SecretRef(from_file="/run/key"), "GONE": SecretRef()}
-
-    kept = with_references(payload, secrets)
-
-    assert kept == (
-        '{"Environment":{"HF_TOKEN":{"from_env":"HF_TOKEN"},"KEY":{"from_file":"/run/key"},"MODE":"fast"},"RoleArn":"r"}'
-    )
-    assert with_references(payload, {}) == payload
-
-
-def test_the_payload_can_be_made_again_from_its_references() -> None:
-    payload = canonical_json({"Environment": {"B": "2", "A": "1"}, "RoleArn": "é"})
-    kept = json.loads(with_references(payload, {"A": SecretRef(from_env="A")}))
-
-    kept["Environment"]["A"] = "1"
-
-    assert canonical_json(kept) == payload
-
-
-def test_secrets_and_what_looks_like_one_are_masked_for_display() -> None:
-    payload = {
-        "Environment": {"HF_TOKEN": "1", "WANDB_API_KEY": "2", "CONFIG": "3", "PLAIN": "4"},
-        "HyperParameters": {"password": "5", "max_tokens": "512", "tokenizer": "bpe", "db-secret": "6"},
-    }
-    request = JobRequest("a", "q", canonical_json(payload), "t")
-
-    shown = masked_payload(PlannedJob(0, 1, request, {"CONFIG": SecretRef(from_env="CONFIG")}))
-
-    assert shown == {
-        "Environment": {"HF_TOKEN": "***", "WANDB_API_KEY": "***", "CONFIG": "***", "PLAIN": "4"},
-        "HyperParameters": {"password": "***", "max_tokens": "512", "tokenizer": "bpe", "db-secret": "***"},
-    }

@@ -96,6 +96,17 @@ def test_tags_of_the_submission_join_the_users(
     assert built.tags == {"owner": "team", "kept": "1"}
 
 
+def test_c13_tags_that_the_sdk_made_are_cleaned_and_the_users_are_not(
+    make_payloads: MakePayloads, own_trainer: OwnTrainer, sdk: SimpleNamespace
+) -> None:
+    tags = [
+        sdk.configs.Tag(key="sagemaker-sdk:jumpstart-model-version", value="*"),
+        sdk.configs.Tag(key="cmd", value="lr=1;bs=2"),
+    ]
+    built = make_payloads().build(job(own_trainer(tags=tags)))
+    assert built.tags == {"sagemaker-sdk:jumpstart-model-version": "-", "cmd": "lr=1;bs=2"}
+
+
 def test_c14_our_ignores_and_the_users_both_count(
     make_payloads: MakePayloads, own_trainer: OwnTrainer, write: Write, sdk: SimpleNamespace
 ) -> None:

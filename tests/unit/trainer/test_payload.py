@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
+import re
+import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +16,7 @@ import pytest
 
 from fairshare.config.jobs import JobSpec, SecretRef
 from fairshare.model import InfeasibleError, UsageError
-from fairshare.submit.ports import Payloads, Upload
+from fairshare.submit.ports import LeftOut, Payloads, SourceSummary, Upload
 from fairshare.trainer.payload import TrainerPayloads, role_arn
 
 MakeSpec = Callable[..., JobSpec]
@@ -127,6 +130,72 @@ def test_c48_a_source_is_read_once_and_held_once_for_all_jobs(
     assert [u.s3_uri for u in first.uploads] == [u.s3_uri for u in second.uploads]
     assert all(one is other for one, other in zip(first.uploads, second.uploads, strict=True))
     assert channel(make_payloads().build(make_spec()).payload, "code") != channel(first.payload, "code")
+
+
+def test_c48_many_files_are_packed_and_uploaded_once_for_all_jobs_runs_and_users(
+    make_payloads: MakePayloads, make_spec: MakeSpec, write: Write
+) -> None:
+    write({f"pkg/m{number}.py": str(number) for number in range(2_000)})
+    payloads = make_payloads()
+    uris = {
+        upload.s3_uri: upload
+        for seed in range(5)
+        for upload in payloads.build(make_spec(hyperparameters={"seed": seed})).uploads
+        if "/fairshare/source/" in upload.s3_uri
+    }
+    ((uri, upload),) = uris.items()
+    assert re.fullmatch(r"s3://team-bucket/fairshare/source/[0-9a-f]{32}\.tar\.gz", uri)
+    assert channel(payloads.build(make_spec()).payload, "code") == uri
+    with tarfile.open(fileobj=io.BytesIO(upload.body), mode="r:gz") as archive:
+        assert len(archive.getnames()) == 2_002
+    again = make_payloads().build(make_spec())
+    assert upload in again.uploads, "another run, or another user of the bucket, wants the same object"
+    write({"pkg/m7.py": "edited"})
+    assert channel(payloads.build(make_spec()).payload, "code") == uri, "a later wave uses the first snapshot"
+    assert channel(make_payloads().build(make_spec()).payload, "code") != uri
+
+
+def test_a_directory_that_cannot_be_uploaded_is_looked_at_once(
+    make_payloads: MakePayloads, make_spec: MakeSpec, write: Write
+) -> None:
+    link = write({"train.py": ""}) / "gone"
+    link.symlink_to("nowhere")
+    payloads = make_payloads()
+    for removed in (False, True):
+        if removed:
+            link.unlink()
+        with pytest.raises(UsageError, match="a symbolic link that leads nowhere") as caught:
+            payloads.build(make_spec())
+        assert caught.value.hint == "remove the link, or make its target"
+
+
+def test_a_packed_source_is_unpacked_by_the_sdks_script(
+    make_payloads: MakePayloads, make_spec: MakeSpec, write: Write
+) -> None:
+    (write({"tool": "#!/bin/sh\n"}) / "tool").chmod(0o755)
+    built = make_payloads().build(make_spec())
+    uri = channel(built.payload, "code")
+    (script,) = [u.body.decode() for u in built.uploads if u.s3_uri.endswith("/sm_train.sh")]
+    assert f"tar -xzf {uri.rpartition('/')[2]} \n" in script
+
+
+def test_c14_what_is_uploaded_and_what_is_left_out_is_told(
+    make_payloads: MakePayloads, make_spec: MakeSpec, write: Write
+) -> None:
+    root = write({".gitignore": "*.ckpt\n", "m.ckpt": "", ".env": ""})
+    built = make_payloads().build(make_spec())
+    assert built.source == SourceSummary(
+        str(root),
+        channel(built.payload, "code"),
+        files=2,
+        size=len("print(1)\n"),
+        left_out=(
+            LeftOut(".env", "never source: .env"),
+            LeftOut(".gitignore", "never source: .gitignore"),
+            LeftOut("m.ckpt", ".gitignore:1"),
+        ),
+    )
+    assert make_payloads().build(make_spec(source_dir=None, entry=None)).source is None
 
 
 def test_different_sources_never_share_a_uri(make_payloads: MakePayloads, make_spec: MakeSpec, tmp_path: Path) -> None:
@@ -279,7 +348,7 @@ def test_a_misspelt_or_ignored_entry_is_explained(
         make_payloads().build(make_spec(entry="trian.py"))
     assert caught.value.hint == "did you mean train.py?"
     write({".env.py": ""})
-    with pytest.raises(UsageError, match=r"entry .env.py is not in .*src; it is ignored"):
+    with pytest.raises(UsageError, match=r"entry .env.py is not in .*src; it is left out \(never source: .env.\*\)"):
         make_payloads().build(make_spec(entry=".env.py"))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import socket
+import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,6 +20,10 @@ Write = Callable[[Mapping[str, str]], Path]
 
 def paths(tree: SourceTree) -> list[str]:
     return [file.path for file in tree.files]
+
+
+def left_out(tree: SourceTree) -> dict[str, str]:
+    return {each.path: each.reason for each in tree.left_out}
 
 
 def test_files_are_sorted_by_relative_posix_path_with_content_and_exec_bit(write: Write) -> None:
@@ -45,14 +52,19 @@ def test_c14_parts_of_a_path_are_ignored_and_not_pieces_of_a_part(write: Write) 
     )
     tree = collect(root)
     assert paths(tree) == ["environment.yml", "notes.git.txt", "scripts/venv.py", "train.py"]
-    assert tree.left_out == (".env", ".git", ".venv", "pkg/__pycache__")
+    assert left_out(tree) == {
+        ".env": "never source: .env",
+        ".git/": "never source: .git",
+        ".venv/": "never source: .venv",
+        "pkg/__pycache__/": "never source: __pycache__",
+    }
 
 
 def test_c14_a_virtual_environment_of_any_name_is_left_out(write: Write) -> None:
     root = write({"train.py": "", "myenv/pyvenv.cfg": "home = /usr", "myenv/lib/x.py": "", "env/settings.py": ""})
     tree = collect(root)
     assert paths(tree) == ["env/settings.py", "train.py"]
-    assert tree.left_out == ("myenv/",)
+    assert left_out(tree) == {"myenv/": "a virtual environment"}
 
 
 def test_c14_more_than_the_limit_names_the_largest_entries(write: Write) -> None:
@@ -107,7 +119,12 @@ def test_c15_a_link_to_something_ignored_does_not_smuggle_it_in(write: Write) ->
     (root / "gitconfig").symlink_to(".git/config")
     tree = collect(root)
     assert paths(tree) == ["train.py"]
-    assert tree.left_out == (".env", ".git", "gitconfig", "settings")
+    assert left_out(tree) == {
+        ".env": "never source: .env",
+        ".git/": "never source: .git",
+        "gitconfig": "a link to .git/config, which is left out (never source: .git)",
+        "settings": "a link to .env, which is left out (never source: .env)",
+    }
 
 
 def test_c15_a_dangling_link_is_a_clear_error(write: Write) -> None:
@@ -131,7 +148,7 @@ def test_c15_a_directory_link_to_what_holds_it_ends(write: Write) -> None:
     (root / "pkg/here").symlink_to(".")
     tree = collect(root)
     assert paths(tree) == ["pkg/m.py", "train.py"]
-    assert tree.left_out == ("pkg/here", "pkg/up")
+    assert left_out(tree) == dict.fromkeys(["pkg/here/", "pkg/up/"], "a link to a directory that it is in")
 
 
 def test_an_ignored_link_may_lead_anywhere(write: Write) -> None:
@@ -151,10 +168,91 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
         collect(tmp_path / "nothing")
 
 
-def test_a_pipe_is_left_out_rather_than_waited_for(write: Write) -> None:
+def test_c15_links_into_a_virtual_environment_bring_nothing(write: Write) -> None:
+    root = write({"train.py": "", "myenv/pyvenv.cfg": "home = /usr", "myenv/lib/x.py": ""})
+    (root / "x.py").symlink_to("myenv/lib/x.py")
+    tree = collect(root)
+    assert paths(tree) == ["train.py"]
+    assert left_out(tree)["x.py"] == "a link to myenv/lib/x.py, which is left out (a virtual environment)"
+
+
+def test_pipes_and_sockets_are_refused_with_their_path_unless_ignored(write: Write) -> None:
     root = write({"train.py": ""})
     os.mkfifo(root / "pipe")
-    assert collect(root).left_out == ("pipe",)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(root / "sock"))
+    with pytest.raises(UsageError) as caught:
+        collect(root)
+    assert caught.value.message.splitlines() == [
+        f"{root}/{name}: a pipe, a socket or a device, which has no content to upload: remove it, or name it in "
+        ".fairshareignore"
+        for name in ("pipe", "sock")
+    ]
+    write({".fairshareignore": "sock\n"})
+    with pytest.raises(UsageError, match=r"has no content to upload$") as caught:
+        collect(root)
+    assert caught.value.hint == "remove it, or name it in .fairshareignore"
+    write({".fairshareignore": "pipe\nsock\n"})
+    assert paths(collect(root)) == ["train.py"]
+
+
+def test_everything_that_cannot_be_uploaded_is_told_at_once(write: Write) -> None:
+    root = write({"train.py": ""})
+    (root / "a").symlink_to("nowhere")
+    (root / "b").symlink_to("/etc/passwd")
+    os.mkfifo(root / "c")
+    with pytest.raises(UsageError) as caught:
+        collect(root)
+    assert [line.split(": ")[0] for line in caught.value.message.splitlines()] == [f"{root}/{name}" for name in "abc"]
+    assert caught.value.hint is None, "each line has its own"
+
+
+def test_c14_too_many_files_names_where_they_are(write: Write) -> None:
+    root = write({"train.py": "", **{f"data/{n}": "" for n in range(5)}, **{f"out/{n}": "" for n in range(3)}})
+    with pytest.raises(UsageError) as caught:
+        collect(root, file_limit=8)
+    assert caught.value.message.splitlines() == [
+        f"{root}: 9 files to upload, more than 8; most of them in:",
+        "  data/  5 files",
+        "  out/  3 files",
+    ]
+    assert caught.value.hint == (
+        "name what is not source in .fairshareignore, or move data to S3 and name it under inputs"
+    )
+    assert len(collect(root, file_limit=9).files) == 9
+
+
+def test_a_path_is_explained_by_the_directory_that_was_left_out(write: Write) -> None:
+    tree = collect(write({"train.py": "", "build/lib/m.py": "", ".gitignore": "# built\nbuild/\n"}))
+    assert tree.reason_left_out("build/lib/m.py") == ".gitignore:2"
+    assert tree.reason_left_out("train.py") is None
+
+
+def test_an_archive_has_content_and_exec_bits_and_nothing_of_this_machine(write: Write) -> None:
+    root = write({"train.py": "x = 1", "bin/tool": "#!/bin/sh", "dätä.txt": ""})
+    (root / "bin/tool").chmod(0o700)
+    os.utime(root / "train.py", (1, 1))
+    packed = collect(root).archive
+    os.utime(root / "train.py", (2, 2))
+    assert collect(root).archive == packed
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+        entries = [(entry.name, entry.mode, entry.mtime, entry.uid, entry.uname) for entry in archive]
+        script = archive.extractfile("train.py")
+        assert script is not None
+        assert script.read() == b"x = 1"
+    assert entries == [("bin/tool", 0o755, 0, 0, ""), ("dätä.txt", 0o644, 0, 0, ""), ("train.py", 0o644, 0, 0, "")]
+
+
+def test_a_tree_is_packed_when_s3_would_lose_exec_bits_or_take_many_requests(write: Write) -> None:
+    root = write({"train.sh": "", "tool": ""})
+    (root / "train.sh").chmod(0o755)
+    assert not collect(root).travels_packed("./train.sh"), "the SDK's scripts make the entry executable"
+    assert collect(root).travels_packed("tool")
+    assert collect(root).travels_packed(None)
+    (root / "train.sh").chmod(0o644)
+    assert not collect(root).travels_packed(None)
+    write({f"pkg/m{number}.py": "" for number in range(98)})
+    assert collect(root).travels_packed("train.sh")
 
 
 def test_a_name_that_is_not_utf8_is_refused(write: Write) -> None:

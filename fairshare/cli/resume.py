@@ -1,0 +1,81 @@
+"""``fairshare resume``: send what is left of a run, whatever stopped it, and no job twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairshare.cli.command import command, new_app
+from fairshare.cli.context import AppContext
+from fairshare.cli.render import count
+
+if TYPE_CHECKING:
+    from fairshare.submit.events import Event
+    from fairshare.submit.recovery import Recovery
+
+app = new_app()
+
+
+@command(
+    app,
+    examples=("fairshare resume lunar-otter", "fairshare resume lunar-otter --failed", "fairshare resume sweep --wait"),
+    exit_codes=(3, 4, 6, 7, 130, 143),
+)
+def resume(
+    context: AppContext,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or a unique beginning of it.")],
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Send again, too, what was refused and what ended FAILED.")
+    ] = False,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", metavar="N", help="Calls a second (default 4.9; on this machine no limit)."),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs sent now have ended.")] = False,
+) -> None:
+    """Go on with a run after Ctrl-C, a crash, an expired login or a full disk.
+
+    A job whose call got no answer is looked for before it is sent again. The waves that are left keep their distances.
+    """
+    from fairshare.cli.submission import checked_rate, resume_run
+    from fairshare.cli.submit import finish
+    from fairshare.submit.journal import find_run
+    from fairshare.submit.recovery import check_place
+
+    record = find_run(context.runs_dir, run)
+    check_place(record, context.region, context.session.account_id)
+    calls_a_second = checked_rate(context, rate)
+    recovery, result = resume_run(
+        context,
+        record,
+        rate=calls_a_second,
+        failed=failed,
+        progress=lambda recovery: _progress(context, recovery, calls_a_second),
+    )
+    refused = recovery.record.count("failed")
+    if refused and not failed:
+        context.out.talk(
+            f"{count(refused, 'job')} failed before; `fairshare resume {record.run_id} --failed` sends again"
+        )
+    finish(context, result, wait=wait and bool(result.sent))
+
+
+@contextmanager
+def _progress(context: AppContext, recovery: Recovery, rate: float) -> Iterator[Callable[[Event], None]]:
+    """Say what is left, then show how it is sent."""
+    from fairshare.cli.progress import SubmitProgress
+    from fairshare.submit.waves import timetable
+
+    record, plan = recovery.record, recovery.plan
+    before = record.count("sent") - len(recovery.found)
+    found = f", {len(recovery.found)} found that had no answer" if recovery.found else ""
+    context.out.talk(f"Run {record.run_id}: {before} of {count(len(record.jobs), 'job')} sent before{found}")
+    if not plan.jobs:
+        context.out.talk("Nothing is left to send")
+    elif context.out.is_for_people:
+        context.out.talk("\n".join([f"{count(len(plan.jobs), 'job')} to send", *timetable(plan.waves, rate)]))
+    with SubmitProgress(plan, context.out) as progress:
+        yield progress.on_event

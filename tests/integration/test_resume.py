@@ -1,0 +1,334 @@
+"""``submit``, ``resume`` and ``runs`` as a user types them, against a local AWS where things go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairshare.cli.main import run
+from fairshare.config.paths import local_ready_file
+from fairshare.local.server import LocalServer
+from fairshare.submit.journal import Journal
+
+PROJECT = """\
+version: 1
+stack: lab
+service_environments:
+  pool: {capacity: 4, instance_types: [ml.m5.large]}
+queues:
+  train:
+    service_environment: pool
+    fairshare: {shares: {HIGHPRI: {weight_factor: 1}, LOWPRI: {weight_factor: 3}}}
+defaults: {queue: train, share: LOWPRI, instance_type: ml.m5.large, role: MLTraining}
+"""
+JOBS = """\
+jobs:
+  - name: digits
+    source: {dir: src, entry: train.py}
+    environment: {FAIRSHARE_SIM_SECONDS: 1}
+    sweep: {seed: {range: [0, 12]}}
+waves: {size: 4, interval: 1s}
+"""
+SLOW = ("--wave-size", "4", "--interval", "1h")
+
+Fairshare = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "fairshare.yaml").write_text(PROJECT)
+    (folder / "jobs.yaml").write_text(JOBS)
+    (folder / "src" / "train.py").write_text("print('hello')\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def server(project: Path, tmp_path: Path) -> Iterator[LocalServer]:
+    ready = local_ready_file({"FAIRSHARE_STATE_DIR": str(tmp_path / "state")})
+    with LocalServer(state_dir=tmp_path / "aws", ready_file=ready, speed=100) as server:
+        yield server
+
+
+@pytest.fixture
+def fairshare(server: LocalServer, capsys: pytest.CaptureFixture[str]) -> Fairshare:
+    """Run one command line with ``--local -o json``; the queue is set up."""
+
+    def call(*argv: str) -> tuple[int, Any]:
+        code = run([*argv, "--local", "-o", "json"])
+        out, err = capsys.readouterr()
+        return code, {"err": err} | (json.loads(out) if out else {})
+
+    assert call("setup", "--yes")[0] == 0
+    return call
+
+
+def start(*argv: str) -> subprocess.Popen[str]:
+    """Start a command line in a process of its own."""
+    command = [sys.executable, "-m", "fairshare", *argv, "--local"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """Read what the process says on stderr up to a text."""
+    assert process.stderr is not None
+    said = ""
+    while text not in said:
+        line = process.stderr.readline()
+        assert line, f"ended before it said {text!r}: {said}"
+        said += line
+    return said
+
+
+def names_in_queue(fairshare: Fairshare) -> Counter[str]:
+    return Counter(job["job_name"].rsplit("-", 1)[0] for job in fairshare("queue", "--all")[1]["jobs"])
+
+
+def all_once() -> Counter[str]:
+    return Counter(f"digits-seed{seed}" for seed in range(12))
+
+
+def test_the_runs_of_this_machine(fairshare: Fairshare) -> None:
+    assert fairshare("runs")[1]["runs"] == []
+    fairshare("submit", "--run-id", "first", "--interval", "0")
+
+    code, listed = fairshare("runs")
+
+    assert (code, listed["kind"], listed["api_version"]) == (0, "RunList", "fairshare/v1")
+    (first,) = listed["runs"]
+    assert {key: first[key] for key in ("run_id", "total", "submitted", "pending", "failed")} == {
+        "run_id": "first",
+        "total": 12,
+        "submitted": 12,
+        "pending": 0,
+        "failed": 0,
+    }
+    code, shown = fairshare("runs", "show", "fir")
+    assert (code, shown["kind"], len(shown["jobs"])) == (0, "RunDetail", 12)
+    assert {job["state"] for job in shown["jobs"]} == {"sent"}
+    assert fairshare("runs", "show", "second")[0] == 4
+
+
+def test_a_run_that_is_complete_has_nothing_left(fairshare: Fairshare, server: LocalServer) -> None:
+    fairshare("submit", "--run-id", "first", "--interval", "0")
+    server.call_log.clear()
+
+    code, resumed = fairshare("resume", "first")
+
+    assert (code, resumed["jobs"], resumed["not_sent"]) == (0, [], [])
+    assert server.call_log.writes() == []
+    code, again = fairshare("submit", "--run-id", "first")
+    assert (code, again["error"]["message"]) == (2, 'run "first" exists already')
+    assert "`fairshare resume first`" in again["error"]["hint"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_c23_an_interrupted_run_says_what_was_sent_and_goes_on(fairshare: Fairshare, number: int, code: int) -> None:
+    process = start("submit", "--run-id", "cut", *SLOW)
+    read_until(process, "Wave 1 of 3")
+    while fairshare("runs", "show", "cut")[1].get("jobs", [{}] * 12)[3].get("state") != "sent":
+        pass
+    process.send_signal(number)
+    _, err = process.communicate(timeout=5)
+
+    assert process.returncode == code
+    assert "stopped: 4 submitted, 8 not sent of run cut" in err
+    assert "`fairshare resume cut --local` sends the rest" in err
+    assert sum(names_in_queue(fairshare).values()) == 4
+    assert fairshare("runs")[1]["runs"][0]["pending"] == 8
+
+
+def test_c23_c22_interrupted_inside_a_call_the_job_is_found_again(fairshare: Fairshare, server: LocalServer) -> None:
+    server.set_faults(("latency_ms=7000",))
+    process = start("submit", "--run-id", "hung", "--wave-size", "1", "--interval", "1h")
+    read_until(process, "Wave 1 of 12")
+    while fairshare("runs", "show", "hung")[1].get("jobs", [{}])[0].get("state") != "unknown":
+        pass
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=6)  # the answer would take longer
+
+    assert process.returncode == 130
+    assert "stopped: 0 submitted, 12 not sent of run hung" in err
+    server.set_faults(())
+    while sum(names_in_queue(fairshare).values()) == 0:
+        pass
+    process = start("resume", "hung")
+    assert "0 of 12 jobs sent before, 1 found that had no answer" in read_until(process, "sent before")
+    process.terminate()
+    process.communicate(timeout=5)
+    assert names_in_queue(fairshare)["digits-seed0"] == 1
+
+
+def test_c23_interrupted_while_uploading_nothing_was_sent(
+    fairshare: Fairshare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairshare.submit.dispatch.upload", interrupt)
+
+    code, stopped = fairshare("submit", "--run-id", "early")
+
+    assert (code, stopped["error"]["message"]) == (130, "interrupted while uploading: nothing was sent")
+    assert fairshare("runs")[1]["runs"] == []
+
+
+def test_c24_expired_credentials_leave_the_job_not_submitted(
+    fairshare: Fairshare, server: LocalServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.set_faults(("expired_token=1",))
+
+    code, failed = fairshare("submit", "--run-id", "expired", "--interval", "0")
+
+    assert code == 6
+    assert "expired" in failed["error"]["message"]
+    assert "0 submitted, 12 not sent of run expired" in failed["error"]["message"]
+    assert "`fairshare resume expired`" in failed["error"]["hint"]
+    assert {job["state"] for job in fairshare("runs", "show", "expired")[1]["jobs"]} == {"waiting"}
+    server.set_faults(())
+    code, resumed = fairshare("resume", "expired")
+    assert (code, len(resumed["jobs"])) == (0, 12)
+    assert names_in_queue(fairshare) == all_once()
+
+
+def test_c24_credentials_that_expire_between_waves_stop_the_run_and_a_new_login_goes_on(
+    fairshare: Fairshare, server: LocalServer
+) -> None:
+    process = start("submit", "--run-id", "late", "--wave-size", "4", "--interval", "4s")
+    read_until(process, "Wave 1 of 3")
+    while fairshare("runs", "show", "late")[1].get("jobs", [{}] * 12)[3].get("state") != "sent":
+        pass
+    server.set_faults(("expired_token=1",))
+    _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 6
+    assert "(4 submitted, 8 not sent of run late)" in err
+    assert "`fairshare resume late`" in err
+    server.set_faults(())
+    code, resumed = fairshare("resume", "late")
+    assert (code, len(resumed["jobs"])) == (0, 8)
+    assert names_in_queue(fairshare) == all_once()
+
+
+@pytest.mark.parametrize("kind", ["lost_reply=0.3", "throttle=0.3", "error=0.2"])
+def test_c21_c22_faults_are_absorbed(fairshare: Fairshare, server: LocalServer, kind: str) -> None:
+    server.set_faults((f"{kind},seed=3",))
+
+    code, _ = fairshare("submit", "--run-id", "rough", "--interval", "0")
+
+    server.set_faults(())
+    assert code == 0
+    assert names_in_queue(fairshare) == all_once()
+
+
+def test_c25_a_full_disk_stops_at_once_and_names_the_job(fairshare: Fairshare, monkeypatch: pytest.MonkeyPatch) -> None:
+    (Path.cwd() / "jobs.yaml").write_text(JOBS.replace("size: 4", "size: 1"))
+    write, full = os.write, [False]
+    sent = Journal.sent
+
+    def on_third(self: Journal, index: int, *rest: Any) -> None:
+        full[0] = index == 2
+        sent(self, index, *rest)
+
+    def writing(file: int, text: bytes) -> int:
+        if full[0] and b'"outcome"' in text:
+            raise OSError(28, os.strerror(28))
+        return write(file, text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "sent", on_third)
+        patched.setattr(os, "write", writing)
+        code, failed = fairshare("submit", "--run-id", "full", "--interval", "0")
+
+    assert code == 1, failed
+    assert "was sent as " in failed["err"]
+    assert "and that could not be noted: cannot write the journal" in failed["err"]
+    assert fairshare("resume", "full")[0] == 0
+    assert names_in_queue(fairshare) == all_once()
+
+
+def test_c26_two_processes_at_once_send_a_run_once(fairshare: Fairshare) -> None:
+    processes = [start("submit", "--run-id", "both", "--interval", "2s") for _ in range(2)]
+    ended = [(process.communicate(timeout=60), process.returncode) for process in processes]
+
+    (won, lost) = sorted(ended, key=lambda each: each[1])
+    assert (won[1], lost[1] != 0) == (0, True)
+    assert 'run "both" is held by process' in lost[0][1] or 'run "both" exists already' in lost[0][1]
+    assert "(`fairshare submit`)" in lost[0][1] or "exists already" in lost[0][1]
+    assert names_in_queue(fairshare) == all_once()
+
+
+def test_c26_a_run_that_is_being_sent_cannot_be_resumed(fairshare: Fairshare) -> None:
+    process = start("submit", "--run-id", "held", *SLOW)
+    read_until(process, "Wave 1 of 3")
+
+    code, refused = fairshare("resume", "held")
+
+    assert (code, refused["error"]["code"]) == (1, "Busy")
+    assert f"is held by process {process.pid} on " in refused["error"]["message"]
+    process.terminate()
+    process.communicate(timeout=5)
+
+
+def test_refused_jobs_are_sent_again_when_asked(fairshare: Fairshare, project: Path, server: LocalServer) -> None:
+    import boto3
+
+    address = server.address
+    batch = boto3.client(
+        "batch",
+        region_name="us-east-1",
+        endpoint_url=address.endpoint_url,
+        aws_access_key_id=address.access_key_id,
+        aws_secret_access_key=address.secret_access_key,
+    )
+    batch.update_job_queue(jobQueue="lab-train", state="DISABLED")
+    code, refused = fairshare("submit", "--run-id", "refused", "--interval", "0")
+    assert (code, refused["kind"]) == (1, "Error")
+    assert "`fairshare resume refused --failed`" in refused["error"]["hint"]
+    batch.update_job_queue(jobQueue="lab-train", state="ENABLED")
+
+    assert fairshare("resume", "refused")[1]["jobs"] == []
+    code, resumed = fairshare("resume", "refused", "--failed", "--wait")
+
+    assert (code, len(resumed["jobs"])) == (0, 12)
+    assert {job["outcome"] for job in resumed["jobs"]} == {"SUCCEEDED"}
+    assert fairshare("runs")[1]["runs"][0]["failed"] == 0
+
+
+def test_c46_planted_secrets_are_nowhere_and_a_resume_needs_them_again(
+    fairshare: Fairshare, project: Path, tmp_path: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_pl4nted_1")
+    (project / "jobs.yaml").write_text(
+        JOBS.replace(
+            "{FAIRSHARE_SIM_SECONDS: 1}",
+            '{HF_TOKEN: {from_env: HF_TOKEN}, WANDB_API_KEY: pl4nted_2, URL: "https://me:pl4nted_3@host/x"}\n'
+            "    hyperparameters: {password: pl4nted_4}",
+        )
+    )
+    server.set_faults(("expired_token=1",))
+    said = [fairshare("submit", "--dry-run")[1], fairshare("submit", "--run-id", "secret", "--debug")[1]]
+    server.set_faults(())
+    said += [fairshare("runs", "show", "secret")[1]]
+    monkeypatch.setenv("HF_TOKEN", "hf_pl4nted_0")
+    code, refused = fairshare("resume", "secret")
+    assert code == 2
+    assert "is not the one that was submitted" in refused["error"]["message"]
+    monkeypatch.setenv("HF_TOKEN", "hf_pl4nted_1")
+    code, resumed = fairshare("resume", "secret", "--debug")
+    assert (code, len(resumed["jobs"])) == (0, 12)
+
+    journal = (tmp_path / "state" / "runs" / "secret.jsonl").read_text()
+    for text in (journal, *(json.dumps(each) for each in (*said, refused, resumed))):
+        assert "pl4nted" not in text

@@ -9,8 +9,10 @@ What is replaced was tried with SDK 1.27; a test holds it against the installed 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,8 +91,22 @@ def mentions_of_container_root(code: Path) -> Iterator[str]:
     Comments do not count, nor lines that also name an ``SM_`` variable: there ``/opt/ml`` is the usual default of
     ``os.environ.get("SM_MODEL_DIR", "/opt/ml/model")``, and the variable is set.
     """
-    for file in sorted(code.rglob("*.py")):
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-        for number, line in enumerate(lines, start=1):
+    for name, text in _python_files(code):
+        for number, line in enumerate(text.splitlines(), start=1):
             if _ROOT.search(line) and "SM_" not in line and not line.lstrip().startswith("#"):
-                yield f"{file.relative_to(code).as_posix()}:{number}"
+                yield f"{name}:{number}"
+
+
+def _python_files(code: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each Python file of a code channel, those in a packed source among them.
+
+    The SDK's script unpacks a ``.tar.gz`` only when the job runs, after this look.
+    """
+    for file in sorted(code.rglob("*.py")):
+        yield file.relative_to(code).as_posix(), file.read_text(encoding="utf-8", errors="replace")
+    for archive in sorted(code.glob("*.tar.gz")):
+        # A damaged archive is for the SDK's script to report.
+        with contextlib.suppress(tarfile.TarError, OSError, EOFError), tarfile.open(archive) as tar:
+            for member in tar:
+                if member.name.endswith(".py") and (content := tar.extractfile(member)) is not None:
+                    yield member.name.removeprefix("./"), content.read().decode("utf-8", errors="replace")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,14 @@ def test_mentions_of_the_containers_root_are_found_where_they_matter(tmp_path: P
     (tmp_path / "pkg" / "io.py").write_bytes(b"x = '\xff'\n\nopen('/opt/ml/input/data/train/a.csv')\n")
     (tmp_path / "notes.md").write_text("/opt/ml")
     assert list(mentions_of_container_root(tmp_path)) == ["pkg/io.py:3", "train.py:2"]
+
+
+def test_mentions_are_found_in_a_packed_source_as_well(tmp_path: Path) -> None:
+    source = tmp_path / "train.py"
+    source.write_text("a = 1\nopen('/opt/ml/input/data/x')\n")
+    code = tmp_path / "code"
+    code.mkdir()
+    with tarfile.open(code / "3f2a.tar.gz", "w:gz") as tar:
+        tar.add(source, "pkg/train.py")
+    (code / "damaged.tar.gz").write_bytes(b"not an archive")
+    assert list(mentions_of_container_root(code)) == ["pkg/train.py:2"]

@@ -12,10 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairshare.local.errors import ClientException
+from fairshare.local.validation import ATTEMPTS_MISSING
 
 _INTEGERS: Final = {"integer": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 _DEEPEST: Final = 100
 """Levels that a document may nest; the deepest shape of Batch and SageMaker has a dozen."""
+
+_MEASURED: Final = {"retryStrategy.attempts": ATTEMPTS_MISSING}
+"""What AWS says where a required member is missing, as far as it was measured (cdk-preflight, rules/batch)."""
 
 
 def read_json(text: str | bytes, what: str, rule: str) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def read_members(
         if value is not None:
             members[name] = _read(member, value, path, are_required)
         elif are_required and name in shape.required_members:
-            raise ClientException(f"{path}: missing (required)")
+            raise ClientException(_MEASURED.get(path, f"{path}: missing (required)"))
     return members
 
 

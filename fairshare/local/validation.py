@@ -27,6 +27,7 @@ MAX_DECAY_SECONDS: Final = 604_800
 MAX_RESERVATION: Final = 99
 MAX_SCHEDULING_PRIORITY: Final = 9_999
 MAX_QUEUE_PRIORITY: Final = 1_000
+ATTEMPTS_MISSING: Final = "RetryAttempts must be provided with retry strategy."
 MAX_ATTEMPTS: Final = 10
 MAX_EXIT_RULES: Final = 5
 MAX_REASON_PATTERN: Final = 512
@@ -195,7 +196,7 @@ def check_retry_strategy(strategy: Mapping[str, Any]) -> None:
     """Check ``retryStrategy``. Actions are taken in any case: AWS's own examples write ``Retry``."""
     attempts = strategy.get("attempts")
     if attempts is None:
-        raise ClientException("RetryAttempts must be provided with retry strategy.")
+        raise ClientException(ATTEMPTS_MISSING)
     if not 1 <= attempts <= MAX_ATTEMPTS:
         raise ClientException(f"RetryAttempts must be between 1 and {MAX_ATTEMPTS}.")
     rules = strategy.get("evaluateOnExit") or []

@@ -40,7 +40,7 @@ class Entry:
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "demo": Entry("Start", "fairshare.cli.demo", "the whole tour, offline, in a minute"),
+    "demo": Entry("Start", "fairshare.cli.demo", "the whole tour, offline, in 20 seconds"),
     "local": Entry("Start", "fairshare.cli.local", "AWS on this machine: start, stop, status, env, events", group=True),
     "setup": Entry("Start", "fairshare.cli.setup", "create or update what fairshare.yaml describes"),
     "teardown": Entry("Start", "fairshare.cli.setup", "delete it again"),

@@ -171,18 +171,17 @@ def dispatch(
         journal: of the plan's run; stays open.
         clock: time and waiting.
         pace: rate of calls, and back-off after a failed one.
-        on_event: told of everything that happens.
+        on_event: told of everything.
         stop: asked between calls and at least every 200 ms of waiting; True ends sending and keeps what was sent.
-        in_doubt: None for a new run, whose journal begins here. For one that goes on: the indexes of those jobs that an
-            earlier session may have sent.
+        in_doubt: indexes of jobs that an earlier session may have sent; None = a new run, whose journal begins here.
 
     Raises:
         FairshareError: the journal failed before the first call; later failures are in the result.
     """
     if in_doubt is None:
         journal.begin(plan.identity, plan.waves, plan.jobs)
-    waves = [(wave, plan.jobs_of(wave)) for wave in plan.waves]
-    sending = Sending(waves, calls, journal, clock, pace, on_event, stop, in_doubt or frozenset())
+    timetable = [(wave, plan.jobs_of(wave)) for wave in plan.waves]
+    sending = Sending(timetable, calls, journal, clock, pace, on_event, stop, in_doubt or frozenset())
     interrupted, cause = False, None
     try:
         sending.run()
@@ -193,8 +192,7 @@ def dispatch(
     try:
         sending.finish(was_stopped=interrupted)
     except UnnotedError as error:
-        message = error.message if cause is None else f"{cause.message}\n{error.message}"
-        cause = UnnotedError(message, hint=error.hint)
+        cause = _both(cause, error)
     settled = {job.index for job, _ in (*sending.sent, *sending.refused)}
     return RunResult(
         run_id=plan.identity.run_id,
@@ -205,6 +203,11 @@ def dispatch(
         interrupted=interrupted,
         cause=cause or sending.trouble,
     )
+
+
+def _both(cause: FairshareError | None, error: UnnotedError) -> UnnotedError:
+    message = error.message if cause is None else f"{cause.message}\n{error.message}"
+    return UnnotedError(message, hint=error.hint)
 
 
 def _request_json(job: PlannedJob) -> dict[str, Any]:

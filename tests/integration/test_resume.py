@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairshare.cli.main import run
-from fairshare.config.paths import local_ready_file
 from fairshare.local.server import LocalServer
 from fairshare.submit.journal import Journal
 
@@ -44,21 +43,15 @@ Fairshare = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    (folder / "src").mkdir(parents=True)
-    (folder / "fairshare.yaml").write_text(PROJECT)
-    (folder / "jobs.yaml").write_text(JOBS)
-    (folder / "src" / "train.py").write_text("print('hello')\n")
-    monkeypatch.chdir(folder)
-    return folder
+def project(write_project: Callable[[str, str], Path]) -> Path:
+    """The project above; the working directory is in it."""
+    return write_project(PROJECT, JOBS)
 
 
 @pytest.fixture
-def server(project: Path, tmp_path: Path) -> Iterator[LocalServer]:
-    ready = local_ready_file({"FAIRSHARE_STATE_DIR": str(tmp_path / "state")})
-    with LocalServer(state_dir=tmp_path / "aws", ready_file=ready, speed=100) as server:
-        yield server
+def server(project: Path, fast_server: LocalServer) -> LocalServer:
+    """A local AWS for the project."""
+    return fast_server
 
 
 @pytest.fixture

@@ -1,0 +1,37 @@
+"""What several tests of whole commands start from: a project directory, and a local AWS that ``--local`` finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairshare.config.paths import local_ready_file
+from fairshare.local.server import LocalServer
+
+WriteProject = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteProject:
+    """Make a directory with a project file, a job file and a script, and change to it."""
+
+    def write(project: str, jobs: str) -> Path:
+        folder = tmp_path / "project"
+        (folder / "src").mkdir(parents=True)
+        (folder / "fairshare.yaml").write_text(project)
+        (folder / "jobs.yaml").write_text(jobs)
+        (folder / "src" / "train.py").write_text("print('hello')\n")
+        monkeypatch.chdir(folder)
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def fast_server(tmp_path: Path) -> Iterator[LocalServer]:
+    """A local AWS that ``--local`` finds, with simulated runs a hundred times as fast."""
+    ready = local_ready_file({"FAIRSHARE_STATE_DIR": str(tmp_path / "state")})
+    with LocalServer(state_dir=tmp_path / "aws", ready_file=ready, speed=100) as server:
+        yield server

@@ -1,6 +1,7 @@
 """From a job spec, or a user's own ``ModelTrainer``, to the frozen request that Batch sends to SageMaker.
 
 * `payload`: the `fairshare.submit.ports.Payloads` adapter, and the one place that calls the SDK's private builder
+* `template`: one request of the SDK for all jobs of a sweep, varied to each of them
 * `trainers`: the ModelTrainer that is built from: made of a job spec, or a twin of the user's own
 * `session`: a SageMaker ``Session`` that records uploads instead of doing them, and never opens a connection
 * `recorder`: what should be in S3, under URIs that depend on nothing but content

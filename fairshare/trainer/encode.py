@@ -58,21 +58,25 @@ def _plain(value: Any) -> Any:
 
 
 def resolve_environment(
-    values: Mapping[str, str | SecretRef], environ: Mapping[str, str]
+    values: Mapping[str, str | SecretRef], environ: Mapping[str, str], known: dict[SecretRef, str] | None = None
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return environment variables with the secrets filled in, and the names of those that are secret.
 
     Args:
         values: name -> text, or where a secret comes from.
         environ: where ``from_env`` looks.
+        known: secrets that were resolved before, which are not looked up again. Added to.
 
     Raises:
         UsageError: a secret is not where it should be. The message never holds a value.
     """
     secret = {name: value for name, value in values.items() if isinstance(value, SecretRef)}
-    resolved = {name: _resolve(ref, environ, f"environment {name}") for name, ref in secret.items()}
+    known = {} if known is None else known
+    for name, ref in secret.items():
+        if ref not in known:
+            known[ref] = _resolve(ref, environ, f"environment {name}")
     plain = {name: value for name, value in values.items() if isinstance(value, str)}
-    return {name: resolved[name] if name in resolved else plain[name] for name in values}, tuple(secret)
+    return {name: known[secret[name]] if name in secret else plain[name] for name in values}, tuple(secret)
 
 
 def _resolve(ref: SecretRef, environ: Mapping[str, str], where: str) -> str:

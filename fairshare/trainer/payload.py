@@ -8,6 +8,8 @@ signature and compares what we send with what the SDK sends alone. The differenc
 * ``Tags`` travel beside the payload, as in the SDK's own ``TrainingQueue.submit``.
 * The run-time limit is never an hour that nobody asked for (case C20).
 * Raw fields of ``training_job`` are merged on top.
+
+The SDK is asked once for all jobs of a kind, and its request varied (`fairshare.trainer.template`).
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairshare.config.jobs import JobSpec
+from fairshare.config.jobs import JobSpec, Origin, Resources, SecretRef
 from fairshare.model import FairshareError, UsageError, partition_of
 from fairshare.scheduler.clock import Clock, SystemClock
 from fairshare.submit.limits import clean_tag
@@ -33,6 +35,7 @@ from fairshare.trainer.ignore import DEFAULT_IGNORES, Ignores
 from fairshare.trainer.recorder import Kind, Recorder
 from fairshare.trainer.sdk import quiet_sdk, sdk_defaults
 from fairshare.trainer.source import SourceTree, collect
+from fairshare.trainer.template import Point, Template, Templates
 
 if TYPE_CHECKING:
     from fairshare.trainer.session import RecordingSession
@@ -47,11 +50,28 @@ _SDK_TAG: Final = "sagemaker-sdk:"
 """How keys of tags begin that the SDK makes, of the name and version of a JumpStart model."""
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """A job on its way to its payload: what it is built from, and what is told of it."""
+
+    kind: object
+    point: Point
+    build: Callable[[], Template]
+    """Asks the SDK."""
+    warnings: tuple[str, ...]
+    secret_environment: tuple[str, ...] = ()
+
+    def build_or_refuse(self) -> Template:
+        """Ask the SDK, and tell what it refuses."""
+        with _sdk_refusals():
+            return self.build()
+
+
 class TrainerPayloads:
     """Builds payloads with the SageMaker SDK.
 
-    Each source directory is read once per object: every job of a run gets the same code, whatever is edited meanwhile
-    (case C48). Not for several threads at once.
+    Each source directory and each file with a secret is read once per object: every job of a run gets the same code,
+    whatever is edited meanwhile (case C48). Not for several threads at once.
 
     Args:
         region: region of the jobs.
@@ -85,6 +105,9 @@ class TrainerPayloads:
         self._trees: dict[tuple[Path, Ignores], SourceTree | UsageError] = {}
         self._summaries: dict[str, SourceSummary] = {}
         self._known: dict[str, Upload] = {}
+        self._secrets: dict[SecretRef, str] = {}
+        self._templates = Templates()
+        self._stamp = 0
 
     def upload(self, uploads: Sequence[Upload]) -> int:
         """Put what is not in S3 yet; return how many objects were sent."""
@@ -104,73 +127,81 @@ class TrainerPayloads:
         with quiet_sdk() as said, _sdk_refusals():
             if self._defaults is None:
                 self._defaults = sdk_defaults(self._boto_session)
-            built = self._build_from_spec(spec) if spec.trainer is None else self._build_from_own(spec)
-        return replace(built, warnings=(*built.warnings, *said))
+            draft = self._draft_of_spec(spec, said) if spec.trainer is None else self._draft_of_own(spec, said)
+            template = self._templates.get(draft.kind, draft.point, draft.build_or_refuse)
+            return _payload_of(spec, draft, template)
 
-    def _build_from_spec(self, spec: JobSpec) -> BuiltPayload:
+    def _draft_of_spec(self, spec: JobSpec, said: Sequence[str]) -> _Draft:
+        _check_complete(spec)
+        environment, secret = resolve_environment(spec.environment, self._environ, self._secrets)
+        point = Point(encode_hyperparameters(spec.hyperparameters), environment, spec.checkpoint, spec.tags)
+        warnings = _limit_warnings(spec)
+        if spec.source_dir is not None:
+            warnings += printed_secrets(secret)
+        return _Draft(_kind_of(spec), point, lambda: self._of_spec(spec, point, said), tuple(warnings), secret)
+
+    def _of_spec(self, spec: JobSpec, point: Point, said: Sequence[str]) -> Template:
         from fairshare.trainer.trainers import kms_key_of, trainer_of
 
-        _check_complete(spec)
         session = self._new_session()
         source = self._source_uri(spec, session.recorder, kms_key_of(spec))
-        environment, secret = resolve_environment(spec.environment, self._environ)
         trainer = trainer_of(
             spec,
             session,
             role=self._role_arn(spec.role, session),
             source_uri=source,
             max_runtime=_max_runtime(spec),
-            environment=environment,
-            hyperparameters=encode_hyperparameters(spec.hyperparameters),
+            environment=point.environment,
+            hyperparameters=point.hyperparameters,
         )
-        warnings = _limit_warnings(spec)
-        if source is not None:
-            warnings += printed_secrets(secret)
-        return self._finish(spec, trainer, warnings, secret)
+        return self._asked(trainer, point, said)
 
-    def _build_from_own(self, spec: JobSpec) -> BuiltPayload:
-        from fairshare.trainer.trainers import check_usable, has_sdk_limit, twin_of
+    def _draft_of_own(self, spec: JobSpec, said: Sequence[str]) -> _Draft:
+        from fairshare.trainer.trainers import check_usable, has_sdk_limit, same_for_all_points
 
         check_usable(spec.trainer, "trainer")
+        trainer = spec.trainer
+        checkpoint = None
+        if trainer.checkpoint_config is not None:
+            checkpoint = trainer.checkpoint_config.s3_uri or self._checkpoint_prefix(spec.name)
+        point = Point(encode_hyperparameters(trainer.hyperparameters or {}), trainer.environment or {}, checkpoint)
+        warnings = tuple(_limit_warnings(spec)) if has_sdk_limit(trainer) else ()
+        kind = (_kind_of(spec), same_for_all_points(trainer))
+        return _Draft(kind, point, lambda: self._of_own(spec, point, said), warnings)
+
+    def _of_own(self, spec: JobSpec, point: Point, said: Sequence[str]) -> Template:
+        from fairshare.trainer.trainers import has_sdk_limit, twin_of
+
         session = self._new_session()
         with twin_of(spec.trainer, session) as twin:
             twin.role = self._role_arn(twin.role if twin.role is not None else spec.role, session)
-            twin.hyperparameters = encode_hyperparameters(twin.hyperparameters or {})
-            warnings: list[str] = []
+            twin.hyperparameters = dict(point.hyperparameters)
             if has_sdk_limit(twin):
                 twin.stopping_condition.max_runtime_in_seconds = _max_runtime(spec)
-                warnings = _limit_warnings(spec)
-            if twin.checkpoint_config is not None and not twin.checkpoint_config.s3_uri:
-                stamp = f"{spec.name}-{self._clock.now()}"
-                twin.checkpoint_config.s3_uri = f"s3://{self._bucket}/fairshare/checkpoints/{stamp}"
+            if twin.checkpoint_config is not None:
+                twin.checkpoint_config.s3_uri = point.checkpoint
             if twin.source_code is not None and isinstance(twin.source_code.source_dir, str):
                 twin.source_code.source_dir = self._own_source_uri(twin, session.recorder)
-            return self._finish(spec, twin, warnings, ())
+            return self._asked(twin, point, said)
 
-    def _finish(
-        self, spec: JobSpec, trainer: Any, warnings: list[str], secret_environment: tuple[str, ...]
-    ) -> BuiltPayload:
+    def _asked(self, trainer: Any, point: Point, said: Sequence[str]) -> Template:
+        """Return what the SDK makes of a trainer that stands at a point, and what it said meanwhile."""
         from fairshare.trainer.trainers import launcher_options
 
         request: Mapping[str, Any] = trainer._create_training_job_args(boto3=True)
         if trainer._temp_code_dir is not None:
             trainer._temp_code_dir.cleanup()
-        payload = merge_request(request, spec.training_job)
-        del payload["TrainingJobName"]
-        tags = _cleaned({tag["Key"]: tag["Value"] for tag in payload.pop("Tags", None) or ()})
+        uploads, warnings = trainer.sagemaker_session.recorder.uploads, tuple(said)
         code = trainer.source_code
-        launch = (
-            Launch(code.entry_script, code.requirements, launcher_options(trainer)) if code is not None else Launch()
-        )
-        check_drivers_can_carry(payload, launch)
-        return BuiltPayload(
-            payload=_strict(payload),
-            uploads=trainer.sagemaker_session.recorder.uploads,
-            tags=tags | dict(spec.tags),
-            warnings=tuple(warnings),
-            secret_environment=secret_environment,
-            source=self._summaries.get(code.source_dir) if code is not None else None,
-        )
+        if code is None:
+            return Template(request, point, uploads, warnings)
+        launch = Launch(code.entry_script, code.requirements, launcher_options(trainer))
+        return Template(request, point, uploads, warnings, launch, self._summaries.get(code.source_dir))
+
+    def _checkpoint_prefix(self, name: str) -> str:
+        """Return a prefix of a job's own: two that share one would resume from each other's checkpoints."""
+        self._stamp = max(self._stamp + 1, self._clock.now())
+        return f"s3://{self._bucket}/fairshare/checkpoints/{name}-{self._stamp}"
 
     def _new_session(self) -> RecordingSession:
         from fairshare.trainer.session import RecordingSession
@@ -238,6 +269,53 @@ def role_arn(role: str, *, region: str, account_id: str) -> str:
     if role.startswith("arn:"):
         return role
     return f"arn:{partition_of(region)}:iam::{account_id}:role/{role.removeprefix('/')}"
+
+
+_NOT_OF_THE_KIND: Final[Mapping[str, Any]] = {
+    "hyperparameters": {},
+    "environment": {},
+    "checkpoint": None,
+    "tags": {},
+    "training_job": {},
+    "trainer": None,
+    "name": "",
+    "origin": Origin(""),
+    "queue": None,
+    "queues": (),
+    "fallback_after": None,
+    "share": None,
+    "priority": None,
+    "sweep": None,
+    "array": None,
+    "after": (),
+    "retry": None,
+    "resources": Resources(),
+}
+"""What a point holds; what is merged or compared elsewhere; what is for Batch or for us to know."""
+
+
+def _kind_of(spec: JobSpec) -> JobSpec:
+    """Return what of a spec its request is built from, other than its point.
+
+    What is not built from is taken out here, rather than what is picked: a new field makes more kinds, never a wrong
+    request. Sweep points share their other values, which makes comparing them cheap.
+    """
+    return replace(spec, **_NOT_OF_THE_KIND)
+
+
+def _payload_of(spec: JobSpec, draft: _Draft, template: Template) -> BuiltPayload:
+    payload = merge_request(template.at(draft.point), spec.training_job)
+    del payload["TrainingJobName"]
+    tags = _cleaned({tag["Key"]: tag["Value"] for tag in payload.pop("Tags", None) or ()})
+    check_drivers_can_carry(payload, template.launch)
+    return BuiltPayload(
+        payload=_strict(payload),
+        uploads=template.uploads,
+        tags=tags | dict(spec.tags),
+        warnings=(*draft.warnings, *template.warnings),
+        secret_environment=draft.secret_environment,
+        source=template.source,
+    )
 
 
 def _cleaned(tags: Mapping[str, str]) -> dict[str, str]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from sagemaker.core.common_utils import instance_supports_kms
 from sagemaker.core.training.configs import (
     CheckpointConfig,
     Compute,
     InputData,
+    MetricDefinition,
     Networking,
     OutputDataConfig,
     SourceCode,
@@ -61,7 +62,7 @@ def trainer_of(
         UsageError: an unknown launcher.
     """
     source = {"source_dir": source_uri, "entry_script": spec.entry, "requirements": spec.requirements}
-    return ModelTrainer(
+    trainer = ModelTrainer(
         sagemaker_session=session,
         config_mgr=CheckedDefaults(),
         role=role,
@@ -79,6 +80,10 @@ def trainer_of(
         hyperparameters=dict(hyperparameters),
         tags=[Tag(key=key, value=value) for key, value in spec.tags.items()] or None,
     )
+    if spec.metrics:
+        metrics = [MetricDefinition(name=name, regex=regex) for name, regex in spec.metrics.items()]
+        return trainer.with_metric_definitions(metrics)
+    return trainer
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,6 +178,28 @@ def twin_of(trainer: Any, session: RecordingSession) -> Iterator[Any]:
         yield twin
     finally:
         twin._temp_recipe_train_dir = None
+
+
+_POINT: Final = frozenset({"hyperparameters", "environment"})
+_UNUSED: Final = frozenset({"sagemaker_session", "config_mgr", "_latest_training_job", "_temp_code_dir"})
+"""Fields that a twin does not take over, and those that no request is built from."""
+
+
+def same_for_all_points(trainer: Any) -> Mapping[str, Any]:
+    """Return what of a user's ModelTrainer its request is built from, other than what a point may vary.
+
+    The values are the trainer's own; they may be compared and copied, not changed.
+    """
+    fields = {
+        name: value
+        for name, value in {**vars(trainer), **trainer.__pydantic_private__}.items()
+        if name not in _POINT and name not in _UNUSED
+    }
+    if (checkpoint := trainer.checkpoint_config) is not None:
+        fields["checkpoint_config"] = checkpoint.model_copy(update={"s3_uri": None})
+    if (recipe := trainer._temp_recipe_train_dir) is not None:  # a copy of it would remove the directory
+        fields["_temp_recipe_train_dir"] = recipe.name
+    return fields
 
 
 def has_sdk_limit(trainer: Any) -> bool:

@@ -7,6 +7,7 @@ import gc
 import inspect
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +64,10 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def payloads() -> TrainerPayloads:
+    return fresh_payloads()
+
+
+def fresh_payloads() -> TrainerPayloads:
     return TrainerPayloads(
         region=REGION, account_id=ACCOUNT, bucket=BUCKET, boto_session=None, put_missing=len, environ={}
     )
@@ -75,7 +80,6 @@ def full_trainer(sdk: SimpleNamespace, source: Path) -> Callable[..., Any]:
     def maker(**fields: Any) -> Any:
         c = sdk.configs
         complete = {
-            "sagemaker_session": sdk.Session(default_bucket=BUCKET),
             "training_image": IMAGE,
             "role": ROLE,
             "base_job_name": "digits",
@@ -92,6 +96,8 @@ def full_trainer(sdk: SimpleNamespace, source: Path) -> Callable[..., Any]:
             "hyperparameters": {"lr": 0.0001, "amp": True, "none": None, "layers": [64, 64], "tag": "007", "e": ""},
             "tags": [c.Tag(key="owner", value="me")],
         }
+        if "sagemaker_session" not in fields:
+            complete["sagemaker_session"] = sdk.Session(default_bucket=BUCKET)
         return sdk.ModelTrainer(**(complete | fields))
 
     return maker
@@ -156,6 +162,147 @@ def test_a_spec_is_what_the_sdk_makes_of_the_same_trainer(
     assert ours == alone
     assert built.tags == {"owner": "me"}
     assert set(our_uris) == set(their_uris) == {"code", "sm_drivers"}
+
+
+POINTS: list[dict[str, Any]] = [
+    *({"lr": lr, "epochs": epochs} for lr in (0.1, 1e-05, 3) for epochs in (0, 5)),
+    *({"optimizer": name} for name in ("adamw", "", "007", "1e-4", "true", "null", "größe ✓", 'a "b" \\ c')),
+    *({"amp": amp, "clip": None} for amp in (True, False)),
+    {"layers": [64, 32, 1.5, "x", None], "empty": []},
+    {"schedule": {"name": "cosine", "steps": [1, 2], "nested": {"ü": "✓", "on": True}}},
+    {"lr": 0.1, "note": "$HOME `x` \n end"},
+    {},
+]
+"""Hyperparameters of 20 jobs of one sweep."""
+
+
+def canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+@pytest.fixture
+def builds(sdk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fill with one entry for each time that the SDK is asked for a request."""
+    asked: list[str] = []
+    ask = sdk.ModelTrainer._create_training_job_args
+
+    def counted(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.append(trainer.base_job_name)
+        return ask(trainer, *args, **kwargs)
+
+    monkeypatch.setattr(sdk.ModelTrainer, "_create_training_job_args", counted)
+    return asked
+
+
+@pytest.fixture
+def idle_session(sdk: SimpleNamespace) -> Any:
+    """A real Session, made once, that does not upload: either takes seconds for 20 points."""
+
+    class Idle(sdk.Session):  # type: ignore[misc,name-defined]
+        def upload_data(self, path: str, bucket: str, key_prefix: str, **_: Any) -> str:
+            return f"s3://{bucket}/{key_prefix}"
+
+    return Idle(default_bucket=BUCKET)
+
+
+def test_a_varied_payload_is_what_the_sdk_makes_of_that_point(
+    aws: None,
+    sdk: SimpleNamespace,
+    idle_session: Any,
+    payloads: TrainerPayloads,
+    full_trainer: Callable[..., Any],
+    full_spec: Callable[..., JobSpec],
+    builds: list[str],
+) -> None:
+    assert len(POINTS) == 20
+    common = full_spec(launcher={"torchrun": {}}, training_job={"EnableManagedSpotTraining": False})
+    for index, point in enumerate(POINTS):
+        variables = {"MODE": "full", "FAIRSHARE_ARRAY_INDEX": str(index), "EMPTY": ""}
+        checkpoint = f"s3://results/checkpoints/point-{index}/"
+        tags = {"owner": "me", "point": str(index)}
+        spec = replace(
+            common,
+            name=f"digits-{index}",
+            hyperparameters=point,
+            environment=variables,
+            checkpoint=checkpoint,
+            tags=tags,
+        )
+        built = payloads.build(spec)
+        alone = full_trainer(
+            sagemaker_session=idle_session,
+            distributed=sdk.Torchrun(),
+            hyperparameters=point,
+            environment=variables,
+            checkpoint_config=sdk.configs.CheckpointConfig(s3_uri=checkpoint),
+            tags=[sdk.configs.Tag(key=key, value=value) for key, value in tags.items()],
+        )
+        theirs, _ = without_uris(alone._create_training_job_args(boto3=True))
+        assert theirs.pop("Tags") == [{"Key": key, "Value": value} for key, value in tags.items()]
+        del theirs["TrainingJobName"]
+        ours, uris = without_uris(built.payload)
+        assert canonical(ours) == canonical(theirs | {"EnableManagedSpotTraining": False})
+        assert built.tags == tags
+        assert {upload.s3_uri.startswith(tuple(uris.values())) for upload in built.uploads} == {True}
+    assert builds.count("digits") == len(POINTS), "the SDK alone, one for each point"
+    assert builds.count("digits-0") == builds.count("digits-19") == 1, "with hyperparameters and without"
+    assert len(builds) == len(POINTS) + 2
+
+
+@pytest.mark.parametrize("is_own", [False, True], ids=["spec", "own ModelTrainer"])
+def test_a_varied_payload_and_its_uploads_are_those_of_a_build_of_its_own(
+    aws: None,
+    idle_session: Any,
+    payloads: TrainerPayloads,
+    full_trainer: Callable[..., Any],
+    full_spec: Callable[..., JobSpec],
+    builds: list[str],
+    is_own: bool,
+) -> None:
+    """Byte for byte, the URIs of uploads included: nothing of source or drivers depends on the point."""
+
+    def spec_at(point: dict[str, Any]) -> JobSpec:
+        if is_own:
+            return JobSpec(
+                name="digits",
+                origin=Origin("t.py"),
+                trainer=full_trainer(sagemaker_session=idle_session, hyperparameters=point),
+            )
+        return full_spec(hyperparameters=point)
+
+    specs = [spec_at(point) for point in POINTS]
+    varied = [payloads.build(spec) for spec in specs]
+    assert len(builds) == 2, "with hyperparameters and without"
+    for spec, built in zip(specs, varied, strict=True):
+        alone = fresh_payloads().build(spec)
+        assert canonical(built.payload) == canonical(alone.payload)
+        assert replace(built, payload={}) == replace(alone, payload={})
+
+
+def test_hyperparameters_that_the_sdk_adds_are_not_lost(
+    aws: None,
+    sdk: SimpleNamespace,
+    idle_session: Any,
+    payloads: TrainerPayloads,
+    full_trainer: Callable[..., Any],
+    builds: list[str],
+) -> None:
+    """With SMP the SDK does more than to copy: each job is built."""
+    with quiet_sdk():
+        from sagemaker.train.distributed import SMP
+
+    for seed in (1, 2):
+        trainer = full_trainer(
+            sagemaker_session=idle_session,
+            distributed=sdk.Torchrun(smp=SMP(tensor_parallel_degree=4)),
+            hyperparameters={"seed": seed},
+        )
+        built = payloads.build(JobSpec(name="digits", origin=Origin("t.py"), trainer=trainer))
+        alone, _ = without_uris(trainer._create_training_job_args(boto3=True))
+        assert built.payload["HyperParameters"] == alone["HyperParameters"]
+        assert built.payload["HyperParameters"]["seed"] == str(seed)
+        assert "tensor_parallel_degree" in built.payload["HyperParameters"]["mp_parameters"]
+    assert len(builds) == 4
 
 
 def test_a_users_own_trainer_is_what_the_sdk_makes_of_it(

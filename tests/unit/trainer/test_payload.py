@@ -416,3 +416,10 @@ def test_the_sdk_builder_is_told_nothing_about_the_time(
     first = make_payloads().build(make_spec()).payload
     monkeypatch.setattr("sagemaker.train.model_trainer._get_unique_name", lambda base: f"{base}-20990101000000")
     assert make_payloads().build(make_spec()).payload == first
+
+
+def test_metrics_become_metric_definitions(make_payloads: MakePayloads, make_spec: MakeSpec) -> None:
+    algorithm = make_payloads().build(make_spec(metrics={"loss": r"loss (\S+)"})).payload["AlgorithmSpecification"]
+
+    assert algorithm["MetricDefinitions"] == [{"Name": "loss", "Regex": r"loss (\S+)"}]
+    assert "MetricDefinitions" not in make_payloads().build(make_spec()).payload["AlgorithmSpecification"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairshare.model import UsageError
-from fairshare.trainer.sdk import quiet_sdk, sdk_defaults
+from fairshare.trainer.sdk import _no_collection, quiet_sdk, sdk_defaults
 
 MODULES = ("payload", "targets", "sdk", "encode", "drivers", "recorder", "source")
 
@@ -40,6 +41,8 @@ def test_loading_the_sdk_prints_nothing_and_leaves_the_root_logger_alone() -> No
 
 
 def test_the_sdks_own_warnings_are_collected_once_and_its_chatter_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    with quiet_sdk():
+        pass  # botocore logs while the SDK is imported, if it was not before
     caplog.set_level(logging.DEBUG)
     with quiet_sdk() as said:
         for _ in range(2):
@@ -77,3 +80,15 @@ def test_a_wrong_configuration_file_is_told(tmp_path: Path, monkeypatch: pytest.
         sdk_defaults(None)
     assert caught.value.message.startswith("the SageMaker SDK's configuration file is wrong: ")
     assert "SAGEMAKER_USER_CONFIG_OVERRIDE" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_the_collector_is_as_it_was_after_the_import(was_on: bool) -> None:
+    on_before = gc.isenabled()
+    (gc.enable if was_on else gc.disable)()
+    try:
+        with _no_collection():
+            assert not gc.isenabled()
+        assert gc.isenabled() is was_on
+    finally:
+        (gc.enable if on_before else gc.disable)()

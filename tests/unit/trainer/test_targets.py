@@ -252,6 +252,7 @@ def test_what_is_wrong_with_a_target_is_told(
         ("x = 1\n\ny = x / 0\n", "ZeroDivisionError: division by zero"),
         ("\n\nmake('x', role='R', colour='red')\n", "ValidationError: 1 validation error for ModelTrainer"),
         ("\n\ndef f(:\n", "SyntaxError: invalid syntax"),
+        ("def trainers():\n    yield make('a', role='R')\n    raise OSError('no data')\n", "OSError: no data"),
     ],
 )
 def test_an_error_in_the_module_names_its_line(load: Load, tmp_path: Path, code: str, message: str) -> None:

@@ -1,21 +1,29 @@
-"""Faults on purpose: what goes wrong between a client and AWS, at rates that a test chooses.
+"""Faults on purpose: what goes wrong between a client and AWS, and at launches, at rates that a test chooses.
 
 A rule is text, ``lost_reply=0.2,throttle=0.2,latency_ms=5,ops=SubmitServiceJob+TerminateServiceJob,seed=7``:
 
-==================  ==================================================================================================
-lost_reply          rate: the call has its effect, and the connection is closed without an answer
-throttle            rate: 429 TooManyRequestsException, no effect
-error               rate: 500 ServerException, no effect
-expired_token       rate: 403 ExpiredTokenException, no effect
-latency_ms          every call waits so long first
-submit_tps          a token bucket: so many calls a second, bursts of a second's worth, above that 429
-capacity_error      rate: an attempt ends at once with ``CapacityError``, as when AWS has no instances
-launch_slowdown_ms  every attempt begins so much later
-ops                 operations the rule is about, joined by ``+``, or ``all``; default SubmitServiceJob
-seed                of the rule's random numbers; default 0
-==================  ==================================================================================================
+===================  =================================================================================================
+lost_reply           rate: the call has its effect, and the connection is closed without an answer
+throttle             rate: 429 TooManyRequestsException, no effect
+error                rate: 500 ServerException, no effect
+expired_token        rate: 403 ExpiredTokenException, no effect
+latency_ms           every call waits so long first
+submit_tps           a token bucket: so many calls a second, bursts of a second's worth, above that 429
+repeated_token       ``reject``: a SubmitServiceJob whose ``clientToken`` made a job before gets 400 ClientException, as
+                     AWS's text says; ``return`` (default): it gets that job again, as is usual
+capacity_error       rate: an attempt ends at once with ``CapacityError``, as when AWS has no instances
+launch_slowdown_ms   every attempt begins so much later
+launch_seconds       every attempt is STARTING so long before it runs; simulated time, which ``speed`` divides
+contention           how many attempts may launch (from dispatch to RUNNING) at once; 0 = any number. One that begins
+                     above that launches badly:
+contention_slowdown  its launch takes so many times as long; default 2
+contention_failure   rate: its launch fails at its end with ``InternalServerError``; default 0.5
+ops                  operations the rule is about, joined by ``+``, or ``all``; default SubmitServiceJob
+seed                 of the rule's random numbers; default 0
+===================  =================================================================================================
 
-Rates are numbers from 0 to 1. Several rules act together. Attempts have no operation: ``ops`` does not matter to them.
+Rates are numbers from 0 to 1. Several rules act together. ``ops`` does not matter to attempts and repeated tokens. What
+becomes of an attempt follows from the seed, its job, its number and how many are launching when it begins.
 """
 
 from __future__ import annotations
@@ -36,8 +44,14 @@ CAPACITY_REASON: Final = (
 )
 """SageMaker's words when an instance type is out of stock."""
 
+CONTENTION_REASON: Final = "InternalServerError: We encountered an internal error. Please try again."
+"""SageMaker's words when a launch fails inside it."""
+
 ALL: Final = "all"
-_SERVED: Final = ("batch", "sagemaker", "s3", "logs", "cloudwatch", "iam", "sts", "events")
+REJECT: Final = "reject"
+_WORDS: Final = {"repeated_token": ("return", REJECT)}
+_WHOLE: Final = frozenset({"seed", "contention"})
+_SERVED: Final = ("batch", "sagemaker", "s3", "logs", "cloudwatch", "iam", "sts", "events", "sns")
 _THROTTLED: Final = Refusal(
     "TooManyRequestsException", "Too Many Requests (a fault of the local AWS, on purpose)", "429 Too Many Requests"
 )
@@ -52,7 +66,7 @@ _EXPIRED: Final = Refusal(
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, see the module's docstring. ``submit_tps`` 0 = no limit."""
+    """One rule, see the module's docstring. ``submit_tps`` and ``contention`` 0 = no limit."""
 
     lost_reply: float = field(default=0.0, metadata={"most": 1})
     throttle: float = field(default=0.0, metadata={"most": 1})
@@ -62,6 +76,11 @@ class Rule:
     submit_tps: float = 0.0
     capacity_error: float = field(default=0.0, metadata={"most": 1})
     launch_slowdown_ms: float = 0.0
+    launch_seconds: float = 0.0
+    contention: int = 0
+    contention_slowdown: float = field(default=2.0, metadata={"least": 1})
+    contention_failure: float = field(default=0.5, metadata={"most": 1})
+    repeated_token: str = "return"
     ops: frozenset[str] = frozenset({"SubmitServiceJob"})
     seed: int = 0
 
@@ -92,21 +111,26 @@ def as_text(settings: Mapping[str, Any]) -> str:
     )
 
 
-def _value(text: str, key: str, value: str) -> float | int | frozenset[str]:
+def _value(text: str, key: str, value: str) -> float | int | str | frozenset[str]:
     known = {entry.name: entry for entry in fields(Rule)}
     if key not in known:
         raise _wrong(text, f'there is no fault "{key}"', did_you_mean(key, known, "faults"))
     if key == "ops":
         return _operations(text, value)
+    if key in _WORDS:
+        if value not in _WORDS[key]:
+            raise _wrong(text, f'{key} is "{value}"', f"write {' or '.join(_WORDS[key])}")
+        return value
     try:
         number = float(value)
     except ValueError:
         number = math.nan
-    most = known[key].metadata.get("most", math.inf)
-    if not (0 <= number <= most and math.isfinite(number)) or (key == "seed" and number != int(number)):
-        kind = "a rate from 0 to 1" if most == 1 else "a whole number" if key == "seed" else "a number of at least 0"
+    least, most = known[key].metadata.get("least", 0), known[key].metadata.get("most", math.inf)
+    if not (least <= number <= most and math.isfinite(number)) or (key in _WHOLE and number != int(number)):
+        kind = "a rate from 0 to 1" if most == 1 else "a whole number" if key in _WHOLE else "a number"
+        kind += "" if most == 1 else f" of at least {least}"
         raise _wrong(text, f'{key} is "{value}", not {kind}', f"{key}=0.2 for instance" if most == 1 else f"{key}=5")
-    return int(number) if key == "seed" else number
+    return int(number) if key in _WHOLE else number
 
 
 def _operations(text: str, value: str) -> frozenset[str]:
@@ -140,11 +164,15 @@ class CallFate:
 
 @dataclass(frozen=True)
 class AttemptFate:
-    """What happens to one attempt."""
+    """What happens to one attempt: it begins late, or fails at once; then it launches, or fails at the end of that."""
 
     delay_ms: int = 0
+    launch_ms: int = 0
+    """How long it is STARTING on top of what it needs anyway. Simulated time."""
     reason: str | None = None
     """Why it fails at once; None = it does not."""
+    launch_failure: str | None = None
+    """Why its launch fails; None = it does not."""
 
 
 class _Bucket:
@@ -183,10 +211,17 @@ class _ActiveRule:
             refusal = _THROTTLED
         return CallFate(round(rule.latency_ms), refusal, lost)
 
-    def fate_of_attempt(self, job_id: str, number: int) -> AttemptFate:
-        """The same attempt always has the same fate, whenever it is asked for."""
-        is_out_of_stock = Random(f"{self.rule.seed}/{job_id}/{number}").random() < self.rule.capacity_error
-        return AttemptFate(round(self.rule.launch_slowdown_ms), CAPACITY_REASON if is_out_of_stock else None)
+    def fate_of_attempt(self, job_id: str, number: int, launching: int) -> AttemptFate:
+        """The same attempt in the same company always has the same fate, whenever it is asked for."""
+        rule, draw = self.rule, Random(f"{self.rule.seed}/{job_id}/{number}")
+        is_out_of_stock, fails_in_a_crowd = draw.random() < rule.capacity_error, draw.random() < rule.contention_failure
+        is_crowded = 0 < rule.contention < launching
+        return AttemptFate(
+            round(rule.launch_slowdown_ms),
+            round(1000 * rule.launch_seconds * (rule.contention_slowdown if is_crowded else 1)),
+            CAPACITY_REASON if is_out_of_stock else None,
+            CONTENTION_REASON if is_crowded and fails_in_a_crowd else None,
+        )
 
 
 class Faults:
@@ -208,6 +243,12 @@ class Faults:
         """The rules as they were written."""
         return self._texts
 
+    @property
+    def reject_repeated_tokens(self) -> bool:
+        """Whether a ``clientToken`` may make a job once only, rather than find the job it made."""
+        with self._lock:
+            return any(active.rule.repeated_token == REJECT for active in self._active)
+
     def replace(self, rules: tuple[str, ...]) -> None:
         """Exchange all rules; none = nothing goes wrong any more. Raises UsageError, and changes nothing then."""
         active = [_ActiveRule(parse_rule(text)) for text in rules]
@@ -224,10 +265,19 @@ class Faults:
             any(fate.loses_reply for fate in fates),
         )
 
-    def fate_of_attempt(self, job_id: str, number: int) -> AttemptFate:
-        """Return what happens to an attempt: it follows from the job's id and the attempt's number."""
+    def fate_of_attempt(self, job_id: str, number: int, launching: int = 1) -> AttemptFate:
+        """Return what happens to an attempt.
+
+        Args:
+            job_id: of its service job.
+            number: of the attempt, from 1.
+            launching: how many attempts launch when it begins, itself included.
+        """
         with self._lock:
-            fates = [active.fate_of_attempt(job_id, number) for active in self._active]
+            fates = [active.fate_of_attempt(job_id, number, launching) for active in self._active]
         return AttemptFate(
-            sum(fate.delay_ms for fate in fates), next((fate.reason for fate in fates if fate.reason is not None), None)
+            sum(fate.delay_ms for fate in fates),
+            sum(fate.launch_ms for fate in fates),
+            next((fate.reason for fate in fates if fate.reason is not None), None),
+            next((fate.launch_failure for fate in fates if fate.launch_failure is not None), None),
         )

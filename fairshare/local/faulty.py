@@ -14,6 +14,9 @@ from fairshare.scheduler.clock import Clock
 
 _STOPPED: Final = "The training job was stopped"
 
+_Key = tuple[str, int]
+"""Job id and number of an attempt."""
+
 
 class LostReplyError(ConnectionError):
     """The reply is lost: the connection is to be closed without an answer."""
@@ -48,12 +51,15 @@ def answer_with_fate(
 
 
 class FaultyLauncher:
-    """An adapter of `fairshare.local.launcher.Launcher` over another one: attempts fail at once, or begin late.
+    """An adapter of `fairshare.local.launcher.Launcher` over another one: attempts fail, begin late or launch long.
+
+    An attempt is launching from its start until the other launcher reports that it runs, or has ended.
 
     Args:
         launcher: does the work.
         faults: the rules in force.
         foresees: the launcher takes a start that lies in the future; otherwise a start is held back until it has come.
+        speed: the time that rules give to launches is divided by it, as a simulated launcher divides run times.
         notify: called when there is something to `poll`; must not block.
         new_timer: makes a timer from seconds and what to do then.
     """
@@ -64,31 +70,44 @@ class FaultyLauncher:
         faults: Faults,
         *,
         foresees: bool,
+        speed: float = 1.0,
         notify: Callable[[], None] = lambda: None,
         new_timer: Callable[[float, Callable[[], None]], Timer] = threading.Timer,
     ) -> None:
         self._launcher = launcher
         self._faults = faults
         self._foresees = foresees
+        self._speed = speed
         self._notify = notify
         self._new_timer = new_timer
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, int], Timer] = {}
+        self._waiting: dict[_Key, Timer] = {}
+        self._launching: dict[_Key, int | None] = {}
         self._reports: list[Report] = []
-        self._stopped: list[tuple[str, int]] = []
+        self._stopped: list[_Key] = []
 
     def start(self, attempt: Attempt, at: int) -> None:
         """Begin an attempt, unless it is its fate to fail."""
-        fate = self._faults.fate_of_attempt(attempt.job_id, attempt.number)
+        key = attempt.job_id, attempt.number
+        fate = self._faults.fate_of_attempt(*key, self._enter(key, at))
         begin = at + fate.delay_ms
         if fate.reason is not None:
-            with self._lock:
-                self._reports.append(Report(attempt.job_id, attempt.number, JobStatus.FAILED, begin, fate.reason))
-            self._notify()
-        elif fate.delay_ms == 0 or self._foresees:
-            self._launcher.start(attempt, begin)
+            self._say(Report(*key, JobStatus.FAILED, begin, fate.reason))
+            return
+        end = begin + round(fate.launch_ms / self._speed)
+        if end > begin:
+            self._say(Report(*key, JobStatus.STARTING, begin))
+
+        def finish_launch() -> None:
+            if fate.launch_failure is None:
+                self._launcher.start(attempt, end)
+            else:
+                self._say(Report(*key, JobStatus.FAILED, end, fate.launch_failure))
+
+        if end == at or self._foresees:
+            finish_launch()
         else:
-            self._start_later(attempt, begin, fate.delay_ms / 1000)
+            self._do_later(key, finish_launch, (end - at) / 1000)
 
     def stop(self, job_id: str, attempt: int) -> None:
         """End an attempt, begun or not."""
@@ -107,7 +126,13 @@ class FaultyLauncher:
         with self._lock:
             reports = self._reports + [Report(*key, JobStatus.FAILED, now, _STOPPED) for key in self._stopped]
             self._reports, self._stopped = [], []
-        return reports + self._launcher.poll(now)
+        reports += self._launcher.poll(now)
+        with self._lock:
+            for report in reports:
+                key = report.job_id, report.attempt
+                if report.status is not JobStatus.STARTING and key in self._launching:
+                    self._launching[key] = min(self._launching[key] or report.at, report.at)
+        return reports
 
     def close(self) -> None:
         """End everything; what has not begun never will."""
@@ -117,16 +142,26 @@ class FaultyLauncher:
             timer.cancel()
         self._launcher.close()
 
-    def _start_later(self, attempt: Attempt, at: int, seconds: float) -> None:
-        key = attempt.job_id, attempt.number
+    def _enter(self, key: _Key, at: int) -> int:
+        """Return how many attempts are launching at ``at`` ms, this one included."""
+        with self._lock:
+            self._launching = {other: end for other, end in self._launching.items() if end is None or end > at}
+            self._launching[key] = None
+            return len(self._launching)
 
-        def begin() -> None:
+    def _say(self, report: Report) -> None:
+        with self._lock:
+            self._reports.append(report)
+        self._notify()
+
+    def _do_later(self, key: _Key, action: Callable[[], None], seconds: float) -> None:
+        def ring() -> None:
             with self._lock:
                 if self._waiting.pop(key, None) is None:
                     return
-            self._launcher.start(attempt, at)
+            action()
 
-        timer = self._new_timer(seconds, begin)
+        timer = self._new_timer(seconds, ring)
         with self._lock:
             self._waiting[key] = timer
         timer.start()

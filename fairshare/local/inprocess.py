@@ -44,6 +44,7 @@ class InProcessAws:
 def local_aws(
     clock: Clock | None = None,
     launcher: Launcher | None = None,
+    speed: float = 1.0,
     new_id: NewId = uuid4,
     faults: Faults | None = None,
     settling: Settling = AT_ONCE,
@@ -56,6 +57,7 @@ def local_aws(
     Args:
         clock: the machine's clock, unless given.
         launcher: simulated, unless given; closed at the end.
+        speed: divides run times of the simulated launcher, and the times that faults give to launches.
         new_id: for jobs and training jobs.
         faults: what goes wrong; they can be replaced at any time.
         settling: how long changes of environments and queues take.
@@ -65,9 +67,9 @@ def local_aws(
     """
     clock = clock or SystemClock()
     faults = faults or Faults()
-    launcher = FaultyLauncher(launcher or SimulatedLauncher(), faults, foresees=True)
+    launcher = FaultyLauncher(launcher or SimulatedLauncher(speed), faults, foresees=True, speed=speed)
     call_log = CallLog()
-    runtime = Runtime(launcher, clock, publish_training_job, lock=LOCK, new_id=new_id, settling=settling)
+    runtime = Runtime(launcher, clock, publish_training_job, lock=LOCK, new_id=new_id, settling=settling, faults=faults)
     with installed(runtime, call_log), faulty_calls(faults, clock), mock_aws():
         try:
             yield InProcessAws(clock, call_log)

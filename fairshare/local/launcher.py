@@ -1,13 +1,13 @@
 """The launcher port: how the local AWS runs the training job behind an attempt.
 
 Two adapters: `fairshare.local.simulated.SimulatedLauncher` (a run time, no process) and
-`fairshare.local.process.ProcessLauncher` (SageMaker's training-container contract as a process group).
+`fairshare.local.processes.launcher.ProcessLauncher` (SageMaker's training-container contract as a process group).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fairshare.model import JobStatus
@@ -45,6 +45,8 @@ class Report:
     secondary_status: str | None = None
     model_artifact: str | None = None
     """S3 URI of ``model.tar.gz``, with SUCCEEDED, when there is one."""
+    final_metrics: Mapping[str, float] = field(default_factory=dict)
+    """With the end: the last value of each metric that the log told."""
 
 
 class Launcher(Protocol):

@@ -19,6 +19,7 @@ import moto.iam.urls
 import moto.sagemaker.urls
 from botocore.exceptions import UnknownServiceError
 from moto.batch.models import BatchBackend, batch_backends
+from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.base_backend import BackendDict, backend_lock
 from moto.core.model_instances import reset_model_data
 from moto.core.routing import NotFound, get_service_router
@@ -27,6 +28,7 @@ from moto.moto_api import recorder
 from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 
 from fairshare.local.call_log import CALL_KEY, ApiCall, CallLog, is_write, short_params
+from fairshare.local.moto_metrics import LocalCloudWatchBackend
 from fairshare.local.moto_outlets import connected
 from fairshare.local.moto_responses import LocalIamResponse, LocalSageMakerResponse, batch_paths
 from fairshare.local.region import Region
@@ -171,6 +173,7 @@ def installed(runtime: Runtime, call_log: CallLog) -> Iterator[None]:
         undo.enter_context(patch.object(batch_backends, "backend", _BatchBackend))
         undo.enter_context(patch.object(iam_backends, "backend", _IamBackend))
         undo.enter_context(patch.object(sagemaker_backends, "backend", _SageMakerBackend))
+        undo.enter_context(patch.object(cloudwatch_backends, "backend", LocalCloudWatchBackend))
         undo.enter_context(connected(runtime))
         undo.enter_context(patch.object(recorder, "_record_request", on_call))
         yield

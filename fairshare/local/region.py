@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from fairshare.local.errors import ClientException
+from fairshare.local.faults import Faults
 from fairshare.local.settling import AT_ONCE, LifeCycle, Settling
 from fairshare.local.training_jobs import TrainingJob
 from fairshare.model import FairsharePolicy, JobStatus, ShareAttributes, partition_of
@@ -149,13 +150,17 @@ class Region:
         name: e.g. ``us-west-2``.
         new_id: for jobs and training jobs.
         settling: how long changes of its resources take.
+        faults: how repeated tokens are answered.
     """
 
-    def __init__(self, account_id: str, name: str, new_id: NewId, settling: Settling = AT_ONCE) -> None:
+    def __init__(
+        self, account_id: str, name: str, new_id: NewId, settling: Settling = AT_ONCE, faults: Faults | None = None
+    ) -> None:
         self.account_id = account_id
         self.name = name
         self.new_id = new_id
         self.settling = settling
+        self.faults = faults or Faults()
         self.engine = Engine()
         self.environments: dict[str, EnvironmentRecord] = {}
         self.policies: dict[str, PolicyRecord] = {}

@@ -33,6 +33,10 @@ class InstantClock:
         held = self._held
         return max(self._latest, self._clock.now()) if held is None else held
 
+    def wall(self) -> int:
+        """Return what the clock it follows shows, held or not."""
+        return self._clock.wall()
+
     def sleep_until(self, at: int) -> None:
         """Sleep as the clock it follows does."""
         self._clock.sleep_until(at)

@@ -16,6 +16,7 @@ from uuid import uuid4
 from fairshare.local.batch_metrics import BatchMetrics, MetricPoint
 from fairshare.local.events import EventBus, Feed
 from fairshare.local.execution import Execution, Publish
+from fairshare.local.faults import Faults
 from fairshare.local.job_events import JobEvents
 from fairshare.local.launcher import Launcher
 from fairshare.local.region import NewId, Region
@@ -41,13 +42,14 @@ class Runtime:
         ids_of: gives every account and region a source of its own, in place of ``new_id``.
         on_change: called after an API call may have changed when the next event is due; must not block.
         settling: how long changes of environments and queues take.
+        faults: how repeated tokens are answered.
 
     Attributes:
         events: the bus that carries the events of every region.
         metrics: the data points of ``AWS/Batch`` of every region.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - named once, by each of the two ways to start a local AWS
         self,
         launcher: Launcher,
         clock: Clock,
@@ -58,6 +60,7 @@ class Runtime:
         ids_of: Callable[[str, str], NewId] | None = None,
         on_change: Callable[[], None] = lambda: None,
         settling: Settling = AT_ONCE,
+        faults: Faults | None = None,
     ) -> None:
         self.events = EventBus()
         self.metrics: Feed[MetricPoint] = Feed()
@@ -68,6 +71,7 @@ class Runtime:
         self._ids_of = ids_of or (lambda account_id, name: new_id)
         self._on_change = on_change
         self._settling = settling
+        self._faults = faults or Faults()
         self._open: dict[tuple[str, str], _Open] = {}
         self._is_closed = False
 
@@ -76,7 +80,7 @@ class Runtime:
         with self._lock:
             if (before := self._open.pop((account_id, name), None)) is not None:
                 before.execution.abandon()
-            region = Region(account_id, name, self._ids_of(account_id, name), self._settling)
+            region = Region(account_id, name, self._ids_of(account_id, name), self._settling, self._faults)
             execution = Execution(
                 region,
                 self._launcher,

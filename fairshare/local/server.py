@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from filelock import FileLock, Timeout
 
@@ -33,12 +33,16 @@ from fairshare.local.http_server import HttpServer
 from fairshare.local.launcher import Launcher
 from fairshare.local.moto_extension import LOCK, installed, publish_training_job
 from fairshare.local.moto_hooks import repeatable_moto, reseed
+from fairshare.local.processes.period import DEFAULT_PERIOD_SECONDS, check_period
 from fairshare.local.repeatable import InstantClock, RegionIds
 from fairshare.local.runtime import Runtime
 from fairshare.local.simulated import SimulatedLauncher
 from fairshare.local.write_log import BODIES_NAME, LOG_NAME, BodyFiles, WriteLog, put_aside
 from fairshare.model import FairshareError, UsageError
 from fairshare.scheduler.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from fairshare.local.processes.allotment import Allotment
 
 LauncherName = Literal["simulated", "process"]
 
@@ -72,9 +76,11 @@ class LocalServer:
         environ: the environment that the process launcher picks from. Default: this process's.
         faults: rules of what goes wrong (`fairshare.local.faults`).
         fresh: begin from empty; state from before is moved to ``old-<milliseconds>`` in ``state_dir``.
+        metrics_period: seconds between two values of each utilisation metric of training scripts.
+        allotment: what that utilisation is a part of. Default: what this process may use of the machine.
 
     Raises:
-        UsageError: a rule that cannot be.
+        UsageError: a rule that cannot be, a period that CloudWatch does not have.
     """
 
     def __init__(  # noqa: PLR0913 - each is a flag of `fairshare local start`, or stands in for the machine
@@ -90,6 +96,8 @@ class LocalServer:
         environ: Mapping[str, str] | None = None,
         faults: Sequence[str] = (),
         fresh: bool = False,
+        metrics_period: float = DEFAULT_PERIOD_SECONDS,
+        allotment: Allotment | None = None,
     ) -> None:
         self.state_dir = state_dir
         self.ready_file = ready_file or state_dir / "ready.json"
@@ -99,6 +107,8 @@ class LocalServer:
         self.faults = Faults(faults)
         self._launcher_name = launcher
         self._is_fresh = fresh
+        self._metrics_period = check_period(metrics_period)
+        self._allotment = allotment
         self._port = port
         self._speed = speed
         self._python = python or Path(sys.executable)
@@ -127,7 +137,13 @@ class LocalServer:
             undo.callback(log.close)
             launcher, clock = HeldLauncher(lambda: log.next_seq), InstantClock(self.clock)
             runtime = Runtime(
-                launcher, clock, publish_training_job, lock=LOCK, ids_of=RegionIds(log.seed).of, on_change=wake.set
+                launcher,
+                clock,
+                publish_training_job,
+                lock=LOCK,
+                ids_of=RegionIds(log.seed).of,
+                on_change=wake.set,
+                faults=self.faults,
             )
             undo.enter_context(installed(runtime, self.call_log))
             undo.enter_context(repeatable_moto(clock))
@@ -208,12 +224,12 @@ class LocalServer:
         history.begin(Session(self._launcher_name, self._speed, rules), process_launcher)
 
     def _simulated(self, speed: float) -> Launcher:
-        return FaultyLauncher(SimulatedLauncher(speed), self.faults, foresees=True)
+        return FaultyLauncher(SimulatedLauncher(speed), self.faults, foresees=True, speed=speed)
 
     def _clear_up(self) -> None:
         """End the processes that a killed server left (the lock on the directory is ours), and put old state aside."""
         if self._jobs_dir.exists():
-            from fairshare.local.process import ProcessLauncher
+            from fairshare.local.processes.launcher import ProcessLauncher
 
             ProcessLauncher.reap_strays(self._jobs_dir)
         if self._is_fresh:
@@ -224,7 +240,7 @@ class LocalServer:
         """Return the process launcher, if it is wanted."""
         if self._launcher_name != "process":
             return None
-        from fairshare.local.process import ProcessLauncher
+        from fairshare.local.processes.launcher import ProcessLauncher
 
         launcher = ProcessLauncher(
             endpoint_url=address.endpoint_url,
@@ -235,6 +251,8 @@ class LocalServer:
             notify=wake.set,
             clock=self.clock,
             environ=self._environ,
+            metrics_period=self._metrics_period,
+            allotment=self._allotment,
         )
         return FaultyLauncher(launcher, self.faults, foresees=False, notify=wake.set)
 

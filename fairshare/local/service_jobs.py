@@ -149,11 +149,14 @@ def _check_fields(request: Mapping[str, Any]) -> None:
 def _same_request_before(region: Region, request: Mapping[str, Any]) -> JobRecord | None:
     """Return the job that an earlier call with this token made.
 
-    AWS's text says that the second request "is rejected"; usual idempotency returns the first answer, and so do we.
+    AWS's text says that the second request "is rejected"; usual idempotency returns the first answer, and so do we,
+    unless a fault wants it otherwise (``repeated_token`` in `fairshare.local.faults`).
     """
     job = region.jobs_by_token.get(request.get("clientToken") or "")
     if job is not None and job.request != request:
         raise ClientException("clientToken: it was used with another request (a token stands for one request)")
+    if job is not None and region.faults.reject_repeated_tokens:
+        raise ClientException(f"clientToken: it was used before, for the service job {job.id} (a token works once)")
     return job
 
 

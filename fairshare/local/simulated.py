@@ -4,7 +4,8 @@ The run time comes from the job: ``FAIRSHARE_SIM_SECONDS`` in the ``Environment`
 whole when the attempt starts, its end lying in the future, so the same launcher serves a clock that stands still until
 it is moved, the machine's clock, and one where ``speed`` shortens every run. A job can also be told how its attempts
 fail: ``FAIRSHARE_SIM_EXIT_CODE=1`` (every one), or ``FAIRSHARE_SIM_FAILURES='["CapacityError: no p5", "AlgorithmError:
-x"]'``, one text for each dispatch, after which it succeeds: so retry rules can be tried out.
+x"]'``, one text for each dispatch, after which it succeeds: so retry rules can be tried out. The final metrics of a
+job that succeeds are those of ``FAIRSHARE_SIM_METRICS='{"accuracy": 0.97}'``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fairshare.local.launcher import Attempt, Report
@@ -21,6 +22,7 @@ from fairshare.model import JobStatus, UsageError
 SECONDS_VARIABLE: Final = "FAIRSHARE_SIM_SECONDS"
 EXIT_CODE_VARIABLE: Final = "FAIRSHARE_SIM_EXIT_CODE"
 FAILURES_VARIABLE: Final = "FAIRSHARE_SIM_FAILURES"
+METRICS_VARIABLE: Final = "FAIRSHARE_SIM_METRICS"
 DEFAULT_SECONDS: Final = 60.0
 
 _BEFORE_START: Final = ("CapacityError", "ResourceLimitExceeded", "ValidationException")
@@ -64,7 +66,7 @@ class SimulatedLauncher:
         elif failure is not None:
             self._reports.append(Report(*job, JobStatus.FAILED, end, failure))
         else:
-            self._reports.append(Report(*job, JobStatus.SUCCEEDED, end))
+            self._reports.append(Report(*job, JobStatus.SUCCEEDED, end, final_metrics=script.metrics))
 
     def stop(self, job_id: str, attempt: int) -> None:
         """End an attempt at the next poll; the end that was reported before comes too late then."""
@@ -89,6 +91,7 @@ class _Script:
     longest: float
     exit_code: int
     failures: list[str]
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     def failure(self, number: int) -> str | None:
         """Return how dispatch ``number`` fails, from 1; None = it succeeds."""
@@ -113,7 +116,8 @@ def _read(training_job: Mapping[str, Any]) -> _Script:
     if not (code.isascii() and code.isdigit() and len(code) <= 3 and int(code) <= 255):
         raise ValueError(f"{EXIT_CODE_VARIABLE} is {code!r}, not an exit code; write 0 to 255.")
     longest = (training_job.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds", math.inf)
-    return _Script(seconds, longest, int(code), _failures(environment.get(FAILURES_VARIABLE, "[]")))
+    failures = _failures(environment.get(FAILURES_VARIABLE, "[]"))
+    return _Script(seconds, longest, int(code), failures, _metrics(environment.get(METRICS_VARIABLE, "{}")))
 
 
 def _failures(text: str) -> list[str]:
@@ -127,3 +131,14 @@ def _failures(text: str) -> list[str]:
             '["CapacityError: no p5", "InternalServerError: x"].'
         )
     return failures
+
+
+def _metrics(text: str) -> dict[str, float]:
+    try:
+        metrics = json.loads(text)
+        return {str(name): float(value) for name, value in metrics.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        example = '{"accuracy": 0.97}'
+        raise ValueError(
+            f"{METRICS_VARIABLE} is {text!r}, not a JSON map of numbers; write for instance {example}."
+        ) from None

@@ -14,11 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from fairshare.local.faults import Faults, as_text
+from fairshare.local.processes.period import DEFAULT_PERIOD_SECONDS, check_period
 from fairshare.model import UsageError
 from fairshare.scheduler.clock import Clock, VirtualClock
 
 if TYPE_CHECKING:
     from fairshare.local.call_log import ApiCall, CallLog
+    from fairshare.local.processes.allotment import Allotment
     from fairshare.local.server import LauncherName, LocalServer
 
 Part = TypeVar("Part")
@@ -49,12 +51,14 @@ class LocalAWS:
         region: of `client` and `environment`.
         state_dir: of a server: where its state is and stays. Default: a directory that goes with the block.
         clock: in place of the default one.
+        metrics_period: of a server with processes: seconds between two values of what a training script uses.
+        allotment: of the same: what its utilisation is a part of. Default: the machine.
 
     Raises:
         UsageError: a choice that cannot be; at the begin of the block, when this process has a local AWS already.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords, each with a default
         self,
         mode: Mode = "in_process",
         *,
@@ -64,6 +68,8 @@ class LocalAWS:
         region: str = DEFAULT_REGION,
         state_dir: Path | None = None,
         clock: Clock | None = None,
+        metrics_period: float = DEFAULT_PERIOD_SECONDS,
+        allotment: Allotment | None = None,
     ) -> None:
         if mode == "in_process" and launcher == "process":
             raise UsageError(
@@ -80,6 +86,8 @@ class LocalAWS:
         self._speed = speed
         self._rules = Faults((faults,) if isinstance(faults, str) else faults).rules
         self._state_dir = state_dir
+        self._metrics_period = check_period(metrics_period)
+        self._allotment = allotment
         self._clock = clock or (VirtualClock(START) if mode == "in_process" else None)
         self._undo = ExitStack()
         self._faults: Faults | None = None
@@ -168,10 +176,9 @@ class LocalAWS:
 
     def _enter_process(self, undo: ExitStack) -> None:
         from fairshare.local.inprocess import local_aws
-        from fairshare.local.simulated import SimulatedLauncher
 
         faults = Faults(self._rules)
-        entered = undo.enter_context(local_aws(self._clock, SimulatedLauncher(self._speed), faults=faults))
+        entered = undo.enter_context(local_aws(self._clock, speed=self._speed, faults=faults))
         self._faults, self._call_log, self._new_client = faults, entered.call_log, entered.client
 
     def _enter_server(self, undo: ExitStack) -> None:
@@ -186,6 +193,8 @@ class LocalAWS:
                 speed=self._speed,
                 clock=self._clock,
                 faults=self._rules,
+                metrics_period=self._metrics_period,
+                allotment=self._allotment,
             )
         )
         address = self._server.address

@@ -93,6 +93,7 @@ class TrainingJob:
     ended_at: int | None = None
     failure_reason: str | None = None
     model_artifact: str | None = None
+    final_metrics: Mapping[str, float] = field(default_factory=dict)
     is_deleted: bool = False
     phases: list[_Phase] = field(default_factory=list)
 
@@ -149,18 +150,26 @@ class TrainingJob:
             answer["FailureReason"] = self.failure_reason
         if self.model_artifact is not None:
             answer["ModelArtifacts"] = {"S3ModelArtifacts": self.model_artifact}
+        if self.ended_at is not None and self.final_metrics:
+            answer["FinalMetricDataList"] = [
+                {"MetricName": name, "Value": value, "Timestamp": as_time(self.ended_at)}
+                for name, value in self.final_metrics.items()
+            ]
         return answer
 
     def _end(self, report: Report, is_stopping: bool) -> None:
         self.status = "Stopped" if is_stopping else _SECONDARY[report.status]
         self.ended_at = report.at
         self.model_artifact = report.model_artifact
+        self.final_metrics = report.final_metrics
         if self.status == "Failed":
             self.failure_reason = None if report.reason is None else report.reason[:_LONGEST_REASON]
         self._enter(self.status, report.at)
 
     def _enter(self, status: str, at: int) -> None:
         if self.phases:
+            if self.secondary_status == status:
+                return
             self.phases[-1].end = at
         self.phases.append(_Phase(status, at, at if self.ended_at is not None else None))
 

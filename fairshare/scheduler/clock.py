@@ -1,7 +1,8 @@
 """Clocks: the one place in the core that may read the machine's time.
 
-A clock answers integer milliseconds since the epoch. Waiting is done on the monotonic clock, so that a wall clock that
-jumps by hours neither shortens nor lengthens an interval.
+A clock answers integer milliseconds since the epoch, in two ways. `Clock.now` never jumps: intervals and waiting are
+measured on it, so that a wall clock that is set by hours neither shortens nor lengthens them. `Clock.wall` is what the
+machine's clock shows: "at 08:00" is compared with it, again and again, because it may be set while we wait.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ class Clock(Protocol):
     """Time as an argument."""
 
     def now(self) -> int:
-        """Return milliseconds since the epoch."""
+        """Return milliseconds since the epoch; never jumps."""
+
+    def wall(self) -> int:
+        """Return what the machine's clock shows, in milliseconds since the epoch; jumps when that clock is set."""
 
     def sleep_until(self, at: int) -> None:
         """Return when `now` has reached ``at`` ms, or at once if it has."""
@@ -43,13 +47,18 @@ class SystemClock:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._wake = wake or threading.Event()
-        self._origin_ms = int(wall() * 1000)
+        self._wall = wall
+        self._origin_ms = self.wall()
         self._started = monotonic()
         self._monotonic = monotonic
 
     def now(self) -> int:
         """Milliseconds since the epoch: the wall clock at construction plus what the monotonic clock counted since."""
         return self._origin_ms + int((self._monotonic() - self._started) * 1000)
+
+    def wall(self) -> int:
+        """Milliseconds since the epoch as the wall clock has them now. After a suspend it is ahead of `now`."""
+        return int(self._wall() * 1000)
 
     def sleep_until(self, at: int) -> None:
         """Sleep; returns early once the wake event is set."""
@@ -62,15 +71,24 @@ class VirtualClock:
 
     def __init__(self, start: int = 0) -> None:
         self._now = start
+        self._set_by = 0
 
     def now(self) -> int:
         """Return the virtual time in milliseconds."""
         return self._now
+
+    def wall(self) -> int:
+        """Return the virtual wall clock: `now`, and what it was set forward or back by."""
+        return self._now + self._set_by
 
     def sleep_until(self, at: int) -> None:
         """Jump to ``at``; never backwards."""
         self._now = max(self._now, at)
 
     def advance(self, milliseconds: int) -> None:
-        """Jump forward."""
+        """Let time pass."""
         self._now += milliseconds
+
+    def jump(self, milliseconds: int) -> None:
+        """Set the wall clock forward, or back; no time passes."""
+        self._set_by += milliseconds

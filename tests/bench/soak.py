@@ -28,7 +28,7 @@ from typing import Any
 
 from fairshare.aws.jobs import BatchJobs
 from fairshare.aws.session import AwsSession
-from fairshare.model import JobRef, JobRequest, JobSummary, NotFoundError, ServiceError
+from fairshare.model import JobRequest, JobSummary, NotFoundError
 from fairshare.scheduler.clock import SystemClock, uptime_ms
 from fairshare.submit.budget import BudgetKey, SharedBucket, boot_id
 from fairshare.submit.calls import open_calls
@@ -55,28 +55,12 @@ def serve(folder: Path, *rules: str) -> None:
         sys.stdin.read()
 
 
-class Rejecting(BatchJobs):
-    """AWS's other answer to a repeated token: refused."""
-
-    called: set[str]
-
-    def __init__(self, session: AwsSession) -> None:
-        super().__init__(session)
-        self.called = set()
-
-    def submit(self, request: JobRequest) -> JobRef:
-        if request.client_token in self.called and self.find(request.job_queue, request.job_name) is not None:
-            raise ServiceError("clientToken was used before", aws_code="ClientException", http_status=400)
-        self.called.add(request.client_token)
-        return super().submit(request)
-
-
-def session(folder: Path, run_id: str, count: int, rate: float, *, rejects: bool = False) -> Counter[str]:
+def session(folder: Path, run_id: str, count: int, rate: float) -> Counter[str]:
     """Submit a run, or go on with it; return how often which event happened."""
     aws = AwsSession.from_ready_file(folder / "ready.json", REGION)
-    backend = Rejecting(aws) if rejects else BatchJobs(aws)
+    backend = BatchJobs(aws)
     clock, runs, holder = SystemClock(), folder / "runs", Holder("soak", 0)
-    plan, in_doubt = whole_plan(run_id, count), None
+    plan, earlier = whole_plan(run_id, count), None
     try:
         journal = Journal.open(runs / f"{run_id}.jsonl", holder)
     except NotFoundError:
@@ -87,14 +71,14 @@ def session(folder: Path, run_id: str, count: int, rate: float, *, rejects: bool
     with journal:
         if journal.record is not None:
             recovery = recover(journal, backend, lambda section, key, reference: [], clock.now())
-            plan, in_doubt = recovery.plan, recovery.in_doubt
+            plan, earlier = recovery.plan, recovery.earlier
 
         def note(event: Any) -> None:
             events[type(event).__name__] += 1
             events["429"] += "Too Many Requests" in getattr(event, "message", "")
 
         with open_calls(backend, plan.width) as calls:
-            result = dispatch(plan, calls, journal, clock, pace, note, lambda: False, in_doubt)
+            result = dispatch(plan, calls, journal, clock, pace, note, lambda: False, earlier)
     if (error := result.error()) is not None:
         raise error
     return events
@@ -157,14 +141,13 @@ def names(run_id: str, count: int) -> Counter[str]:
 
 
 def trial_faults(count: int) -> None:
-    for rejects in (False, True):
-        with local_aws(*FAULTS) as folder:
+    for answer in ("return", "reject"):
+        with local_aws(*FAULTS, f"repeated_token={answer}") as folder:
             began = time.monotonic()
-            events = session(folder, "faults", count, 0, rejects=rejects)
+            events = session(folder, "faults", count, 0)
             took = time.monotonic() - began
-            answer = "rejected" if rejects else "returned"
             result = verdict(jobs_made(folder), names("faults", count))
-        print(f"faults, repeated tokens {answer}: {result}; {events['CallRepeated']} calls repeated, {took:.0f} s")
+        print(f"faults, repeated_token={answer}: {result}; {events['CallRepeated']} calls repeated, {took:.0f} s")
 
 
 def trial_kills(count: int) -> None:

@@ -39,11 +39,11 @@ def client(aws: LocalAWS, service: str = "batch") -> Any:
     )
 
 
-def set_up(batch: Any) -> None:
+def set_up(batch: Any, capacity: int = 1) -> None:
     batch.create_service_environment(
         serviceEnvironmentName="gpu",
         serviceEnvironmentType="SAGEMAKER_TRAINING",
-        capacityLimits=[{"maxCapacity": 1, "capacityUnit": "NUM_INSTANCES"}],
+        capacityLimits=[{"maxCapacity": capacity, "capacityUnit": "NUM_INSTANCES"}],
     )
     batch.create_job_queue(
         jobQueueName="gpu", priority=1, serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": "gpu"}]
@@ -104,6 +104,35 @@ def test_refusals_have_no_effect(aws: LocalAWS, rule: str, status: int, code: st
     assert (response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"]) == (status, code)
     assert message in response["Error"]["Message"]
     assert job_count(batch) == 0
+
+
+def test_c22_a_repeated_token_is_rejected_when_a_rule_says_so(aws: LocalAWS) -> None:
+    batch = client(aws)
+    set_up(batch)
+    aws.faults("repeated_token=reject")
+    job = submit(batch, clientToken="t")
+    with pytest.raises(ClientError, match=f"it was used before, for the service job {job}"):
+        submit(batch, clientToken="t")
+    assert job_count(batch) == 1
+
+
+def test_too_many_launches_at_once_are_slow_and_fail(aws: LocalAWS) -> None:
+    """Ten at once where two fit: the first two start as they should, the others are late, and fail."""
+    batch = client(aws)
+    set_up(batch, capacity=10)
+    aws.faults("contention=2,launch_seconds=10,contention_slowdown=3,contention_failure=1")
+    jobs = [submit(batch, jobName=f"job-{n}") for n in range(10)]
+
+    def statuses() -> list[str]:
+        return [batch.describe_service_job(jobId=job)["status"] for job in jobs]
+
+    assert statuses() == ["STARTING"] * 10
+    aws.advance(10)
+    assert statuses() == ["RUNNING"] * 2 + ["STARTING"] * 8
+    aws.advance(20)
+    assert statuses() == ["RUNNING"] * 2 + ["FAILED"] * 8
+    reason = "Received status from SageMaker: InternalServerError: We encountered an internal error. Please try again."
+    assert batch.describe_service_job(jobId=jobs[-1])["statusReason"] == reason
 
 
 def test_ops_choose_what_is_struck_whatever_the_service(aws: LocalAWS) -> None:

@@ -129,12 +129,13 @@ def test_jobs_and_queues_are_as_they_were_and_simulated_runs_go_on(local_server,
 
 
 def test_the_same_random_day_is_replayed_to_the_last_detail(local_server, clock):
-    """Two regions, whose engines are looked at at different instants, some calls refused, restarts between."""
+    """Two regions, whose engines are looked at at different instants, some calls refused, launches in
+    each other's way, restarts between."""
     rng = random.Random(5)
     before: dict[str, Any] = {}
     jobs: dict[str, list[str]] = {"us-west-2": [], "us-east-1": []}
     for day in range(3):
-        with local_server(speed=1 + day) as client:
+        with local_server(speed=1 + day, faults=["contention=1,launch_seconds=20"]) as client:
             for region in jobs:
                 if day == 0:
                     set_up(client("batch", region), capacity=2)
@@ -168,6 +169,20 @@ def test_a_token_is_remembered(local_server):
         job = submit(client("batch"), clientToken="token-1")
     with local_server() as client:
         assert submit(client("batch"), clientToken="token-1") == job
+
+
+def test_c22_how_a_repeated_token_was_answered_is_remembered(local_server):
+    with local_server() as client:
+        batch = client("batch")
+        set_up(batch)
+        jobs = {submit(batch, clientToken="token-1") for _ in range(2)}
+    with local_server(faults=["repeated_token=reject"]) as client:
+        batch = client("batch")
+        with pytest.raises(batch.exceptions.ClientException, match="it was used before"):
+            submit(batch, clientToken="token-1")
+        jobs.add(submit(batch, clientToken="token-2"))
+    with local_server() as client:
+        assert jobs == {submit(client("batch"), clientToken=f"token-{number}") for number in (1, 2)}
 
 
 def test_another_speed_is_for_jobs_that_start_later(local_server, clock):

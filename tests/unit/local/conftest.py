@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from fairshare.local import environments, job_queues, policies, service_jobs
+from fairshare.local.faults import Faults
 from fairshare.local.launcher import Launcher
 from fairshare.local.region import Region
 from fairshare.local.runtime import Runtime
@@ -26,7 +27,7 @@ START = 1_790_000_000_000
 class Cloud:
     """Calls operations as moto does, and makes what most tests need."""
 
-    def __init__(self, launcher: Launcher) -> None:
+    def __init__(self, launcher: Launcher, faults: Faults | None = None) -> None:
         self.clock = VirtualClock(START)
         self.training_jobs: dict[str, TrainingJob] = {}
         numbers = count(1)
@@ -36,6 +37,7 @@ class Cloud:
             self._publish,
             lock=threading.RLock(),
             new_id=lambda: UUID(int=next(numbers)),
+            faults=faults,
         )
         self.runtime.open_region(ACCOUNT, REGION)
 
@@ -113,8 +115,14 @@ class Cloud:
 
 
 @pytest.fixture
-def cloud() -> Cloud:
-    return Cloud(SimulatedLauncher())
+def faults() -> Faults:
+    """What goes wrong in the cloud of the test."""
+    return Faults()
+
+
+@pytest.fixture
+def cloud(faults: Faults) -> Cloud:
+    return Cloud(SimulatedLauncher(), faults)
 
 
 @pytest.fixture

@@ -6,7 +6,16 @@ import re
 
 import pytest
 
-from fairshare.local.faults import CAPACITY_REASON, AttemptFate, CallFate, Faults, Rule, as_text, parse_rule
+from fairshare.local.faults import (
+    CAPACITY_REASON,
+    CONTENTION_REASON,
+    AttemptFate,
+    CallFate,
+    Faults,
+    Rule,
+    as_text,
+    parse_rule,
+)
 from fairshare.model import UsageError
 
 SUBMIT = "SubmitServiceJob"
@@ -37,8 +46,20 @@ def test_ops_name_other_operations():
         ("error=2", 'faults "error=2": error is "2", not a rate from 0 to 1', "error=0.2 for instance"),
         ("error=nan", 'faults "error=nan": error is "nan", not a rate from 0 to 1', "error=0.2 for instance"),
         ("latency_ms=-1", 'latency_ms is "-1", not a number of at least 0', "latency_ms=5"),
-        ("seed=x", 'seed is "x", not a whole number', "seed=5"),
-        ("seed=1.5", 'seed is "1.5", not a whole number', "seed=5"),
+        ("seed=x", 'seed is "x", not a whole number of at least 0', "seed=5"),
+        ("seed=1.5", 'seed is "1.5", not a whole number of at least 0', "seed=5"),
+        ("contention=2.5", 'contention is "2.5", not a whole number of at least 0', "contention=5"),
+        (
+            "contention_slowdown=0.5",
+            'contention_slowdown is "0.5", not a number of at least 1',
+            "contention_slowdown=5",
+        ),
+        (
+            "contention_failure=2",
+            'contention_failure is "2", not a rate from 0 to 1',
+            "contention_failure=0.2 for instance",
+        ),
+        ("repeated_token=refuse", 'repeated_token is "refuse"', "write return or reject"),
         (
             "error=1,ops=SubmitServiceJobs",
             'ops names "SubmitServiceJobs", which is no operation served here',
@@ -128,3 +149,25 @@ def test_a_wrong_rule_changes_nothing():
     faults.replace(())
     assert faults.fate_of_call(SUBMIT, 0) == CallFate()
     assert faults.fate_of_attempt("job", 1) == AttemptFate()
+
+
+def test_launches_above_the_contention_are_slow_and_may_fail():
+    faults = Faults(["contention=8,launch_seconds=10,contention_slowdown=3,contention_failure=0.25,seed=3"])
+    assert {faults.fate_of_attempt(f"job-{n}", 1, 8) for n in range(50)} == {AttemptFate(launch_ms=10_000)}
+    fates = [faults.fate_of_attempt(f"job-{n}", 1, 9) for n in range(400)]
+    assert {fate.launch_ms for fate in fates} == {30_000}
+    assert 70 < sum(fate.launch_failure == CONTENTION_REASON for fate in fates) < 130
+    assert [faults.fate_of_attempt(f"job-{n}", 1, 9) for n in reversed(range(400))] == fates[::-1]
+
+
+def test_contention_alone_is_felt_and_launch_seconds_alone_are_not_limited():
+    crowded = [Faults(["contention=1"]).fate_of_attempt(f"job-{n}", 1, 2).launch_failure for n in range(100)]
+    assert 30 < crowded.count(None) < 70
+    assert Faults(["launch_seconds=2"]).fate_of_attempt("job", 1, 1_000) == AttemptFate(launch_ms=2_000)
+
+
+def test_repeated_tokens_are_returned_unless_a_rule_rejects_them():
+    faults = Faults(["lost_reply=0.1", "repeated_token=reject"])
+    assert faults.reject_repeated_tokens
+    faults.replace(("repeated_token=return",))
+    assert not faults.reject_repeated_tokens

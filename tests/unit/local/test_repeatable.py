@@ -20,10 +20,12 @@ def test_a_held_clock_stands_still_and_never_goes_back():
     assert clock.now() == 1_105
 
 
-def test_sleeping_is_the_inner_clock_s():
-    clock = InstantClock(VirtualClock(0))
+def test_sleeping_and_the_wall_clock_are_the_inner_clock_s():
+    inner = VirtualClock(0)
+    clock = InstantClock(inner)
     clock.sleep_until(7)
-    assert clock.now() == 7
+    inner.jump(3)
+    assert (clock.now(), clock.wall()) == (7, 10)
 
 
 def test_the_nth_id_of_a_region_does_not_depend_on_other_regions():

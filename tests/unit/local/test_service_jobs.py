@@ -302,6 +302,15 @@ def test_c22_the_same_request_again_makes_no_second_job(cloud):
     assert cloud.submit("a") != cloud.submit("a")
 
 
+def test_c22_a_repeated_token_can_be_rejected_as_aws_s_text_says(cloud, faults):
+    cloud.fifo_queue()
+    job = cloud.submit("a", clientToken="token")
+    faults.replace(("repeated_token=reject",))
+    with pytest.raises(ClientException, match=f"^clientToken: it was used before, for the service job {job} "):
+        cloud.submit("a", clientToken="token")
+    assert cloud.submit("a", clientToken="another") != job
+
+
 def test_a_token_stands_for_one_request(cloud):
     cloud.fifo_queue()
     cloud.submit("a", clientToken="token")

@@ -108,6 +108,7 @@ def test_in_process_there_is_no_address():
         ({"launcher": "process"}, "The process launcher needs a server: its jobs are processes that call it"),
         ({"state_dir": Path("x")}, "An in-process AWS keeps nothing"),
         ({"faults": "eror=1"}, 'faults "eror=1": there is no fault "eror"'),
+        ({"metrics_period": 2}, "the period of metrics is 2 s"),
     ],
 )
 def test_a_choice_that_cannot_be_is_a_clear_error(options, message):

@@ -42,6 +42,13 @@ def phases(training_job: TrainingJob) -> list[tuple[str, int, int | None]]:
     return [(phase.status, phase.begin, phase.end) for phase in training_job.phases]
 
 
+def test_the_same_phase_again_is_the_same_phase():
+    training_job = job()
+    for at in (2_000, 2_500):
+        training_job.apply(report(JobStatus.STARTING, at))
+    assert phases(training_job) == [("Pending", 1_000, 2_000), ("Downloading", 2_000, None)]
+
+
 def test_a_run_from_beginning_to_end():
     training_job = job(RoleArn="role", OutputDataConfig={"S3OutputPath": "s3://b"}, TrainingJobName="x")
     assert (training_job.status, training_job.secondary_status) == ("InProgress", "Pending")

@@ -88,6 +88,10 @@ class TrainingRequest:
     checkpoint: Checkpoint | None
     max_runtime_seconds: int
     instance_type: str
+    volume_bytes: int | None = None
+    """``VolumeSizeInGB``; None = not given."""
+    metric_definitions: tuple[Mapping[str, Any], ...] = ()
+    """``MetricDefinitions`` as they are written, see `fairshare.local.processes.final_metrics`."""
 
     @property
     def uses_sdk_drivers(self) -> bool:
@@ -120,6 +124,8 @@ def read_request(name: str, body: Mapping[str, Any]) -> TrainingRequest:
         checkpoint=_checkpoint(body.get("CheckpointConfig")),
         max_runtime_seconds=_max_runtime(body.get("StoppingCondition") or {}),
         instance_type=_instance_type(body.get("ResourceConfig") or {}),
+        volume_bytes=_volume_bytes(body.get("ResourceConfig") or {}),
+        metric_definitions=tuple(algorithm.get("MetricDefinitions") or ()),
     )
     if request.uses_sdk_drivers:
         _refuse_what_breaks_the_sdk_scripts(request)
@@ -203,6 +209,11 @@ def _instance_type(resources: Mapping[str, Any]) -> str:
             "Use InstanceCount 1 here (torchrun or MPI start several processes on one host)."
         )
     return str(groups[0].get("InstanceType", "local"))
+
+
+def _volume_bytes(resources: Mapping[str, Any]) -> int | None:
+    size = resources.get("VolumeSizeInGB")
+    return size * 2**30 if isinstance(size, int) and size > 0 else None
 
 
 def _refuse_what_breaks_the_sdk_scripts(request: TrainingRequest) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshare.local.localise import Localiser, is_safe_path, mentions_of_container_root, uses_mpi
+from fairshare.local.processes.localise import Localiser, is_safe_path, mentions_of_container_root, uses_mpi
 
 
 @pytest.fixture

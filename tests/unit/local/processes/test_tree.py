@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fairshare.local.process_tree import kill_marked, marked_processes, user_processes
+from fairshare.local.processes.tree import kill_marked, marked_processes, user_processes
 
 PAUSE = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairshare.local.localise import Localiser, is_safe_path, uses_mpi
-from fairshare.local.training_request import CODE_CHANNEL, SDK_CHANNEL, TrainingRequest
+from fairshare.local.processes.localise import Localiser, is_safe_path, uses_mpi
+from fairshare.local.processes.training_request import CODE_CHANNEL, SDK_CHANNEL, TrainingRequest
 
 if TYPE_CHECKING:
     from fairshare.local.endpoint import LocalEndpoint

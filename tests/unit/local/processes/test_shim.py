@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fairshare.local import process_shim
+from fairshare.local.processes import shim
 
 TIMEOUT_SECONDS = 30
 SLEEPER = 'import os, signal; os.write(1, b"%d\\n" % os.getpid()); signal.pause()'
@@ -17,7 +17,7 @@ SLEEPER = 'import os, signal; os.write(1, b"%d\\n" % os.getpid()); signal.pause(
 
 def start(*command: str, **options: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", process_shim.__file__, *command],
+        [sys.executable, "-I", "-S", shim.__file__, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from fairshare.local.log_shipper import LOG_GROUP, LogShipper
+from fairshare.local.processes.log_shipper import LOG_GROUP, LogShipper
 from fairshare.scheduler.clock import VirtualClock
 
 

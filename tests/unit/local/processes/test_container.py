@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairshare.local import container
-from fairshare.local.container import JobDirectory
-from fairshare.local.localise import Localiser
-from fairshare.local.training_request import TrainingRequest, read_request
+from fairshare.local.processes import container
+from fairshare.local.processes.container import JobDirectory
+from fairshare.local.processes.localise import Localiser
+from fairshare.local.processes.training_request import TrainingRequest, read_request
 
 
 @pytest.fixture

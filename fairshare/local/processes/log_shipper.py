@@ -12,7 +12,7 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,12 +42,21 @@ class LogShipper:
         training_job_name: part of the stream's name.
         file: where the output is kept on this machine.
         clock: gives the time stamps, and the stream's name.
+        on_line: told each line of the job's, as it appears in Logs; called by one thread at a time.
     """
 
-    def __init__(self, client: Any, training_job_name: str, file: Path, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Any,
+        training_job_name: str,
+        file: Path,
+        clock: Clock,
+        on_line: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.stream = f"{training_job_name}/algo-1-{clock.now() // 1000}"
         self._client = client
         self._clock = clock
+        self._on_line = on_line
         self._file = file.open("ab", buffering=0)
         self._partial = b""
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -103,6 +112,8 @@ class LogShipper:
                 self._partial = self._partial[_MAX_EVENT_BYTES:]
             messages = [message for line in complete for message in _messages(line)]
             self._tail.extend(message for message in messages if message.strip())
+            for message in messages:
+                self._on_line(message)
             for start in range(0, len(messages), _MAX_EVENTS):
                 self._ship(messages[start : start + _MAX_EVENTS])
 

@@ -1,6 +1,6 @@
 """The small parent of a training job's processes: run as a script, imports the standard library only.
 
-``python -I -S process_shim.py COMMAND...`` runs COMMAND in a session of its own and exits with its exit code (128 + n
+``python -I -S shim.py COMMAND...`` runs COMMAND in a session of its own and exits with its exit code (128 + n
 after signal n). It stands between the local AWS and the job for two promises that a threaded server cannot keep:
 
 * Standard input is a lifeline. When its other end closes, because the launcher wants the job gone or because the

@@ -10,6 +10,7 @@ import itertools
 import logging
 import math
 import os
+import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -18,16 +19,19 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
-from fairshare.local import container
-from fairshare.local.container import JobDirectory
 from fairshare.local.endpoint import LocalEndpoint
-from fairshare.local.job_process import MARK, JobProcess
-from fairshare.local.job_python import Interpreter
-from fairshare.local.job_storage import JobStorage, UploadError
 from fairshare.local.launcher import Attempt, Report
-from fairshare.local.localise import Localiser, mentions_of_container_root
-from fairshare.local.log_shipper import LogShipper
-from fairshare.local.training_request import RefusalError, TrainingRequest, read_request
+from fairshare.local.processes import container
+from fairshare.local.processes.allotment import cores
+from fairshare.local.processes.container import JobDirectory
+from fairshare.local.processes.final_metrics import FinalMetrics
+from fairshare.local.processes.job_process import MARK, JobProcess
+from fairshare.local.processes.job_python import Interpreter
+from fairshare.local.processes.job_storage import JobStorage, UploadError
+from fairshare.local.processes.localise import Localiser, mentions_of_container_root
+from fairshare.local.processes.log_shipper import LogShipper
+from fairshare.local.processes.sampler import MeasuredJob, Sampler
+from fairshare.local.processes.training_request import RefusalError, TrainingRequest, read_request
 from fairshare.model import FairshareError, JobStatus, partition_of
 from fairshare.scheduler.clock import Clock
 
@@ -56,6 +60,7 @@ class Site:
     """Environment variables that jobs get from the local AWS."""
     clock: Clock
     stop_grace_seconds: float
+    sampler: Sampler
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ class AttemptRun:
         self._site = site
         self._send = report
         self._grace_seconds = site.stop_grace_seconds
+        self._metrics = FinalMetrics(())
         self._stop_wanted = Event()
         self._wake = Event()
 
@@ -122,8 +128,9 @@ class AttemptRun:
 
     def _run(self) -> _Ending:
         request = read_request(self._attempt.training_job_name, self._attempt.training_job)
+        self._metrics = FinalMetrics(request.metric_definitions)
         directory = JobDirectory.create(self._site.jobs_dir, request.name)
-        log = LogShipper(self._client("logs"), request.name, directory.log, self._site.clock)
+        log = LogShipper(self._client("logs"), request.name, directory.log, self._site.clock, self._metrics.read)
         storage = JobStorage(self._client("s3"), self._raise_if_stopped)
         localiser = Localiser(directory.root, directory.environment_file, _free_port())
         ending = _Ending()
@@ -169,17 +176,33 @@ class AttemptRun:
         """Run the script to its end, or stop it."""
         _warn(directory, log)
         environment = self._environment(request, directory, localiser)
+        self._client("cloudwatch")  # made before the job begins: its first second is measured as well
         self._raise_if_stopped()
         self._report(JobStatus.RUNNING)
-        with JobProcess(
-            [localiser.text(word) for word in request.command],
-            environment=environment,
-            directory=directory.working,
-            read_output=log.pump,
-            on_exit=self._wake.set,
-        ) as process:
+        with (
+            JobProcess(
+                [localiser.text(word) for word in request.command],
+                environment=environment,
+                directory=directory.working,
+                read_output=log.pump,
+                on_exit=self._wake.set,
+            ) as process,
+            self._site.sampler.measuring(self._measured(request, directory, process)),
+        ):
             stopped = self._supervise(process, request.max_runtime_seconds)
         return stopped or _ending_of(process.exit_code, directory.failure(), log.tail())
+
+    def _measured(self, request: TrainingRequest, directory: JobDirectory, process: JobProcess) -> MeasuredJob:
+        """Return what the sampler needs to know of a job that has begun."""
+        return MeasuredJob(
+            training_job_name=request.name,
+            cloudwatch=self._client("cloudwatch"),
+            pid=process.pid,
+            instance_type=request.instance_type,
+            volume_bytes=request.volume_bytes or shutil.disk_usage(directory.root).total,
+            directories=(directory.root, directory.temporary),
+            cpu_seconds=lambda: process.cpu_seconds,
+        )
 
     def _supervise(self, process: JobProcess, max_runtime_seconds: int) -> _Ending | None:
         """Return when the process has ended: None when it did so by itself, else how it was stopped."""
@@ -210,7 +233,7 @@ class AttemptRun:
         arn = f"arn:{partition_of(attempt.region)}:sagemaker:{attempt.region}:{attempt.account_id}:training-job"
         environment = {
             **site.inherited,
-            **container.default_environment(_cores(), localiser.master_port),
+            **container.default_environment(cores(), localiser.master_port),
             **container.requested_environment(request, localiser),
             **container.aws_environment(site.endpoint, attempt.region),
             "TRAINING_JOB_NAME": request.name,
@@ -245,7 +268,14 @@ class AttemptRun:
         attempt = self._attempt
         self._send(
             Report(
-                attempt.job_id, attempt.number, status, self._last_report_at, reason, secondary_status, model_artifact
+                attempt.job_id,
+                attempt.number,
+                status,
+                self._last_report_at,
+                reason,
+                secondary_status,
+                model_artifact,
+                self._metrics.values() if status.is_terminal else {},
             )
         )
 
@@ -306,11 +336,6 @@ def _warn(directory: JobDirectory, log: LogShipper) -> None:
 
 def _search_path(*folders: Path | str | None) -> str:
     return os.pathsep.join(str(folder) for folder in folders if folder)
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _free_port() -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshare.local.job_python import Interpreter
+from fairshare.local.processes.job_python import Interpreter
 from fairshare.model import FairshareError
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}

@@ -16,15 +16,15 @@ from typing import Final
 
 import psutil
 
-from fairshare.local import process_shim
-from fairshare.local.process_tree import kill_marked, user_processes
+from fairshare.local.processes import shim
+from fairshare.local.processes.tree import kill_marked, user_processes
 
 MARK: Final = "FAIRSHARE_ATTEMPT"
 """Variable in the environment of every process of an attempt; its value is unique to the attempt."""
 
 
 class JobProcess:
-    """A command below a `process_shim`, in a session of its own. Leaving the context ends it whole.
+    """A command below a `shim`, in a session of its own. Leaving the context ends it whole.
 
     Args:
         command: program and arguments.
@@ -46,11 +46,13 @@ class JobProcess:
     ) -> None:
         self.exit_code: int | None = None
         """None while it runs; 128 + n when signal n ended it."""
+        self.cpu_seconds: float | None = None
+        """Processor time of all its processes, once it has ended."""
         self._mark = environment[MARK]
         self._on_exit = on_exit
         self._asked: set[psutil.Process] = set()
         self._shim = subprocess.Popen(
-            [sys.executable, "-I", "-S", process_shim.__file__, *command],
+            [sys.executable, "-I", "-S", shim.__file__, *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -66,6 +68,11 @@ class JobProcess:
         self._waiter = threading.Thread(target=self._wait)
         self._reader.start()
         self._waiter.start()
+
+    @property
+    def pid(self) -> int:
+        """The root of all its processes."""
+        return self._shim.pid
 
     def terminate(self) -> None:
         """Send SIGTERM to the topmost user processes that did not have it yet. Call again for those still to come."""
@@ -98,6 +105,9 @@ class JobProcess:
         os.close(self._ended_writer)
 
     def _wait(self) -> None:
-        code = self._shim.wait()
+        # The shim waits for all that the job starts, so it has the time of all.
+        _, status, used = os.wait4(self._shim.pid, 0)
+        code = self._shim.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_seconds = used.ru_utime + used.ru_stime
         self.exit_code = code if code >= 0 else 128 - code
         self._on_exit()

@@ -1,7 +1,7 @@
 """The process launcher: training jobs as process groups of this machine, under SageMaker's container contract.
 
-`ProcessLauncher` is the face; one `fairshare.local.attempt_run.AttemptRun` per attempt does the work in a thread of its
-own. No container and no root is needed: see `fairshare.local.localise` for what takes the place of ``/opt/ml``.
+`ProcessLauncher` is the face; one `attempt_run.AttemptRun` per attempt does the work in a thread of its own. No
+container and no root is needed: see `localise` for what takes the place of ``/opt/ml``.
 
 Imports boto3 and psutil: loaded only by a local AWS that was started with this launcher.
 """
@@ -12,12 +12,16 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fairshare.local.attempt_run import OWNER_MARK, AttemptRun, Site
-from fairshare.local.container import discard_leftovers, inherited_environment
 from fairshare.local.endpoint import LocalEndpoint
-from fairshare.local.job_python import Interpreter
 from fairshare.local.launcher import Attempt, Report
-from fairshare.local.process_tree import kill_marked
+from fairshare.local.processes.allotment import Allotment
+from fairshare.local.processes.attempt_run import OWNER_MARK, AttemptRun, Site
+from fairshare.local.processes.container import discard_leftovers, inherited_environment
+from fairshare.local.processes.gpus import Gpus
+from fairshare.local.processes.job_python import Interpreter
+from fairshare.local.processes.period import DEFAULT_PERIOD_SECONDS
+from fairshare.local.processes.sampler import Sampler
+from fairshare.local.processes.tree import kill_marked
 from fairshare.model import JobStatus
 from fairshare.scheduler.clock import Clock
 
@@ -40,8 +44,11 @@ class ProcessLauncher:
         clock: time stamps of reports and log lines.
         stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
         environ: environment of the local AWS, from which an allow-list is passed on.
+        metrics_period: seconds for which one value of each utilisation metric is published; SageMaker's is 60.
+        allotment: what utilisation is a part of. Default: what this process may use of the machine.
 
     Raises:
+        UsageError: a period that CloudWatch does not have.
         FairshareError: ``python`` does not work.
     """
 
@@ -57,6 +64,8 @@ class ProcessLauncher:
         clock: Clock,
         stop_grace_seconds: float = 120,
         environ: Mapping[str, str],
+        metrics_period: float = DEFAULT_PERIOD_SECONDS,
+        allotment: Allotment | None = None,
     ) -> None:
         jobs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         inherited = inherited_environment(environ)
@@ -67,6 +76,12 @@ class ProcessLauncher:
             inherited=inherited,
             clock=clock,
             stop_grace_seconds=stop_grace_seconds,
+            sampler=Sampler(
+                clock,
+                metrics_period,
+                allotment or Allotment.of_machine(),
+                Gpus.find(),
+            ),
         )
         self._notify = notify
         self._lock = threading.Lock()
@@ -124,6 +139,7 @@ class ProcessLauncher:
             run.stop(at_most_seconds=_CLOSE_GRACE_SECONDS)
         for _, thread in running:
             thread.join()
+        self._site.sampler.close()
         self._site.endpoint.close()
 
     def _run(self, key: tuple[str, int], run: AttemptRun) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairshare.local.training_request import (
+from fairshare.local.processes.training_request import (
     Channel,
     Checkpoint,
     RefusalError,

@@ -10,8 +10,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from fairshare.local.job_storage import JobStorage, UploadError
-from fairshare.local.training_request import Channel, Checkpoint, RefusalError, S3Location
+from fairshare.local.processes.job_storage import JobStorage, UploadError
+from fairshare.local.processes.training_request import Channel, Checkpoint, RefusalError, S3Location
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fairshare.local.training_request import Channel, Checkpoint, RefusalError, S3Location
+from fairshare.local.processes.training_request import Channel, Checkpoint, RefusalError, S3Location
 
 _FileStates = dict[str, tuple[int, int]]  # relative path -> (size in bytes, modification time in ns)
 _ONE_THREAD = TransferConfig(use_threads=False)

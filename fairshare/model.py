@@ -72,6 +72,8 @@ class JobStatus(StrEnum):
 WAITING_STATUSES: Final = frozenset({JobStatus.SUBMITTED, JobStatus.PENDING, JobStatus.RUNNABLE})
 IN_USE_STATUSES: Final = frozenset({JobStatus.SCHEDULED, JobStatus.STARTING, JobStatus.RUNNING})
 TERMINAL_STATUSES: Final = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED})
+ACTIVE_STATUSES: Final = tuple(status for status in JobStatus if status not in TERMINAL_STATUSES)
+"""Statuses of jobs that have not ended, in life-cycle order: a job that moves on while we list is seen, not missed."""
 
 
 class ResourceType(StrEnum):
@@ -80,6 +82,7 @@ class ResourceType(StrEnum):
     SERVICE_ENVIRONMENT = "service_environment"
     SCHEDULING_POLICY = "scheduling_policy"
     JOB_QUEUE = "job_queue"
+    ALARM = "alarm"
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,59 @@ class JobQueue:
     state: str = "ENABLED"
     status: str = "VALID"
     status_reason: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AlarmMetric:
+    """One entry of an alarm's ``Metrics``: a metric, or an expression over the entries beside it.
+
+    ``period`` is in seconds; 0 with an expression that names none. An alarm on one plain metric has the one entry m1.
+    """
+
+    id: str = "m1"
+    namespace: str = ""
+    name: str = ""
+    dimensions: tuple[tuple[str, str], ...] = ()
+    statistic: str = ""
+    period: int = 0
+    unit: str | None = None
+    expression: str | None = None
+    returns_data: bool = True
+    """Whether the alarm watches this entry; the others only feed it."""
+
+
+@dataclass(frozen=True)
+class AlarmDefinition:
+    """What a CloudWatch alarm watches and whom it tells: a metric alarm has ``metrics``, a composite one a ``rule``."""
+
+    metrics: tuple[AlarmMetric, ...] = ()
+    comparison_operator: str = ""
+    threshold: float | None = None
+    """None = there is no fixed one: a composite alarm, or a band that CloudWatch learns."""
+    evaluation_periods: int = 1
+    datapoints_to_alarm: int = 1
+    treat_missing_data: str = "missing"
+    rule: str | None = None
+    description: str = ""
+    actions_enabled: bool = True
+    alarm_actions: tuple[str, ...] = ()
+    ok_actions: tuple[str, ...] = ()
+    insufficient_data_actions: tuple[str, ...] = ()
+
+    @property
+    def period(self) -> int:
+        """Seconds that one datapoint covers: the longest period of the metrics; 0 for a composite alarm."""
+        return max((metric.period for metric in self.metrics), default=0)
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """An alarm as CloudWatch describes it, without its state."""
+
+    name: str
+    arn: str
+    definition: AlarmDefinition
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -222,6 +278,10 @@ class JobDetail(JobSummary):
     payload: Mapping[str, Any] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     attempt_duration_seconds: int | None = None
+    preempted_attempts: tuple[JobAttempt, ...] = ()
+    """The recent ones that were stopped to give their capacity to another job; AWS lists them apart."""
+    preemptions: int = 0
+    """How many there were in all."""
 
 
 @dataclass(frozen=True)

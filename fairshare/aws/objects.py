@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,6 +16,8 @@ from fairshare.model import CredentialsError, NotFoundError, ServiceError, Usage
 from fairshare.submit.ports import Upload
 
 _PARALLEL: Final = 8
+_BLOCK: Final = 1 << 20
+"""Bytes that a download holds in memory."""
 _CLASSIC_REGION: Final = "us-east-1"
 """The one region that CreateBucket refuses to be told about."""
 
@@ -52,6 +57,40 @@ class S3Store:
         with translated(f"read {uri}", self._session.caller):
             body: bytes = self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
             return body
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Yield the URIs of the objects below ``s3://bucket/prefix/``, folder markers left out.
+
+        Raises:
+            NotFoundError: there is no such bucket.
+        """
+        bucket, key = split_uri(prefix)
+        with translated(f"list {prefix}", self._session.caller):
+            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=key):
+                yield from (
+                    f"s3://{bucket}/{each['Key']}" for each in page.get("Contents", ()) if each["Key"][-1] != "/"
+                )
+
+    def download(self, uri: str, path: Path) -> None:
+        """Bring an object to a file, which is there whole or not at all.
+
+        What a download that was cut off has left beside it is taken up again, if the object is still the same.
+
+        Raises:
+            NotFoundError: there is no such object or bucket.
+            FairshareError: S3 cannot be asked, or the object changed meanwhile.
+            OSError: the file cannot be written.
+        """
+        bucket, key = split_uri(uri)
+        with translated(f"download {uri}", self._session.caller):
+            head = self._client.head_object(Bucket=bucket, Key=key)
+            tag, size = head["ETag"], head["ContentLength"]
+            part = path.with_name(f"{path.name}.{sha256(tag.encode()).hexdigest()[:16]}.part")
+            with part.open("ab") as file:
+                if (have := file.tell()) < size:
+                    answer = self._client.get_object(Bucket=bucket, Key=key, IfMatch=tag, Range=f"bytes={have}-")
+                    shutil.copyfileobj(answer["Body"], file, _BLOCK)
+            part.replace(path)
 
     @property
     def _client(self) -> Any:

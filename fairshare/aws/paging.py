@@ -8,8 +8,10 @@ from typing import Any
 from fairshare.model import ServiceError
 
 
-def pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the pages of a listing whose token is ``nextToken`` in both directions.
+def pages(
+    call: Callable[..., Mapping[str, Any]], *, token_name: str = "nextToken", **request: Any
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the pages of a listing whose token has the same name in both directions, mostly ``nextToken``.
 
     A page without items is a page like any other: only a missing token is the end.
 
@@ -20,7 +22,7 @@ def pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[Ma
     while True:
         page = call(**request)
         yield page
-        token = page.get("nextToken")
+        token = page.get(token_name)
         if not token:
             return
         if token in seen:
@@ -31,4 +33,4 @@ def pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[Ma
                 hint="Run the same command again; if it stays, report it to AWS support.",
             )
         seen.add(token)
-        request["nextToken"] = token
+        request[token_name] = token

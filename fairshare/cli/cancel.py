@@ -13,6 +13,7 @@ from fairshare.cli.queue import QueueFlag
 from fairshare.cli.render import Column, count, table
 from fairshare.cli.targets import JobTexts, RunFlag, Targets, wanted_jobs
 from fairshare.model import (
+    ACTIVE_STATUSES,
     IN_USE_STATUSES,
     TERMINAL_STATUSES,
     CredentialsError,
@@ -80,7 +81,7 @@ def cancel(
 
 def _still_active(context: AppContext, targets: Targets) -> list[JobSummary]:
     """Return those of the jobs that have not ended. A few are described, many are found by listing their queues."""
-    from fairshare.insight.wait import DESCRIBED_AT_MOST
+    from fairshare.submit.watch import DESCRIBED_AT_MOST
 
     if not targets.queues or len(targets.job_ids) <= DESCRIBED_AT_MOST:
         found = context.jobs.describe(targets.job_ids)
@@ -95,7 +96,7 @@ def _still_active(context: AppContext, targets: Targets) -> list[JobSummary]:
 
 
 def _active_in(context: AppContext, queues: Sequence[str]) -> list[JobSummary]:
-    from fairshare.insight.jobs import ACTIVE_STATUSES, latest_by_id
+    from fairshare.insight.jobs import latest_by_id
 
     return [job for queue in queues for job in latest_by_id(context.jobs.list(queue, ACTIVE_STATUSES))]
 

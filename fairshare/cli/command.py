@@ -9,6 +9,8 @@ others are Typer's::
     def queue(context: AppContext, all: Annotated[bool, typer.Option("--all")] = False) -> None:
         \"\"\"Show the jobs of a queue in dispatch order.\"\"\"
 
+Flags that belong together can be a `FlagGroup`: a parameter of that type stands for all of them.
+
 Then `fairshare.cli.main.COMMANDS` needs one line. A command returns None, raises a
 `fairshare.model.FairshareError`, or, when it has printed its answer and still did not succeed, raises
 ``typer.Exit(code)``.
@@ -18,19 +20,21 @@ from __future__ import annotations
 
 import inspect
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from fairshare.cli.context import AppContext, Options
 from fairshare.cli.exit_codes import exit_code_line
 from fairshare.cli.output import OutputFormat
 from fairshare.model import InterruptedRunError
 
-_Command = TypeVar("_Command", bound=Callable[..., None])
+_Function = TypeVar("_Function", bound=Callable[..., None])
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -45,6 +49,48 @@ class Launch:
     options: Options
 
 
+@dataclass(frozen=True)
+class FlagGroup:
+    """Flags that a command takes as one parameter, and that its help shows under a heading of their own.
+
+    Subclasses are frozen dataclasses; each field is declared like a parameter of a command, with a default.
+    """
+
+    heading: ClassVar[str]
+
+    @classmethod
+    def parameters(cls) -> Iterator[inspect.Parameter]:
+        """Yield the fields as parameters that Typer understands, with the heading in them."""
+        hints = get_type_hints(cls, include_extras=True)
+        for field in fields(cls):
+            kind, option = hints[field.name].__origin__, copy(hints[field.name].__metadata__[0])
+            option.rich_help_panel = cls.heading
+            yield inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option]
+            )
+
+    @classmethod
+    def take(cls, values: dict[str, Any]) -> FlagGroup:
+        """Take the fields out of what Typer parsed."""
+        return cls(**{field.name: values.pop(field.name) for field in fields(cls)})
+
+
+class _Command(TyperCommand):
+    """A command whose help has a section for each `FlagGroup` before the other options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for parameter in self.get_params(ctx):
+            heading = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "rich_help_panel", None) or heading, []).append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
 def new_app(help: str | None = None) -> typer.Typer:
     """Return an app to put commands on, with plain help: Rich would double the time of every ``--help``."""
     return typer.Typer(help=help, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
@@ -57,7 +103,7 @@ def command(
     exit_codes: Sequence[int] = (),
     name: str | None = None,
     short_file_flag: bool = True,
-) -> Callable[[_Command], _Command]:
+) -> Callable[[_Function], _Function]:
     """Put a function on an app as a command that takes the common flags after its own.
 
     Args:
@@ -68,22 +114,31 @@ def command(
         short_file_flag: whether ``-f`` means ``--file``; False where the command uses ``-f`` itself.
     """
 
-    def register(function: _Command) -> _Command:
+    def register(function: _Function) -> _Function:
+        _, *own = inspect.signature(function, eval_str=True).parameters.values()
+        groups = {each.name: each.annotation for each in own if _is_group(each)}
+
         def run(ctx: typer.Context, **values: Any) -> None:
             launch: Launch = ctx.obj
             options = take_options(values, launch.options)
+            values |= {name: group.take(values) for name, group in groups.items()}
             try:
                 function(launch.make_context(options), **values)
             except KeyboardInterrupt as interrupt:
                 raise interrupted(interrupt) from None
 
-        _, *own = inspect.signature(function, eval_str=True).parameters.values()
         run.__doc__ = function.__doc__
-        set_signature(run, own, short_file_flag=short_file_flag)
-        app.command(name or function.__name__.replace("_", "-"), epilog=epilog(examples, exit_codes))(run)
+        flat = [flag for each in own for flag in (each.annotation.parameters() if _is_group(each) else [each])]
+        set_signature(run, flat, short_file_flag=short_file_flag)
+        called = name or function.__name__.replace("_", "-")
+        app.command(called, cls=_Command, epilog=epilog(examples, exit_codes))(run)
         return function
 
     return register
+
+
+def _is_group(parameter: inspect.Parameter) -> bool:
+    return isinstance(parameter.annotation, type) and issubclass(parameter.annotation, FlagGroup)
 
 
 def interrupted(

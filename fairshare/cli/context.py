@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from fairshare.aws.objects import S3Store
     from fairshare.aws.session import AwsSession
     from fairshare.config.project import Project, QueueConfig
+    from fairshare.insight.collect import QueueSource
+    from fairshare.insight.results import TrainingSource
     from fairshare.insight.wait import Pace
+    from fairshare.metrics.ports import MetricSource, PhaseSource
     from fairshare.provision.ports import Provisioner
     from fairshare.scheduler.clock import Clock
     from fairshare.submit.ports import JobBackend
@@ -131,6 +134,13 @@ class AppContext:
         return state_dir(self.environ)
 
     @cached_property
+    def cache_dir(self) -> Path:
+        """Where fairshare keeps what it can ask again."""
+        from fairshare.config.paths import cache_dir
+
+        return cache_dir(self.environ)
+
+    @cached_property
     def runs_dir(self) -> Path:
         """Directory of the journals."""
         from fairshare.config.paths import runs_dir
@@ -188,6 +198,13 @@ class AppContext:
         return BatchJobs(self.session)
 
     @cached_property
+    def queue_source(self) -> QueueSource:
+        """Queues as the collector asks about them."""
+        from fairshare.aws.queues import BatchQueues
+
+        return BatchQueues(self.session)
+
+    @cached_property
     def provisioner(self) -> Provisioner:
         """AWS Batch resources."""
         from fairshare.aws.provisioner import BatchProvisioner
@@ -195,11 +212,39 @@ class AppContext:
         return BatchProvisioner(self.session, self.clock)
 
     @cached_property
+    def stack_provisioner(self) -> Provisioner:
+        """Everything that `setup` makes: AWS Batch resources and alarms."""
+        from fairshare.aws.stack import StackProvisioner
+
+        return StackProvisioner(self.session, self.clock)
+
+    @cached_property
     def logs(self) -> LogReader:
         """Logs of training jobs."""
         from fairshare.aws.logs import LogReader
 
         return LogReader(self.session)
+
+    @cached_property
+    def training_jobs(self) -> TrainingSource:
+        """SageMaker training jobs."""
+        from fairshare.aws.training import TrainingJobs
+
+        return TrainingJobs(self.session)
+
+    @cached_property
+    def metrics(self) -> MetricSource:
+        """CloudWatch metrics."""
+        from fairshare.aws.metrics import CloudWatch
+
+        return CloudWatch(self.session)
+
+    @cached_property
+    def training_phases(self) -> PhaseSource:
+        """The course of SageMaker training jobs."""
+        from fairshare.aws.phases import TrainingPhases
+
+        return TrainingPhases(self.session)
 
     @cached_property
     def objects(self) -> S3Store:

@@ -123,10 +123,10 @@ def _set_up(private: AppContext, context: AppContext) -> None:
     from fairshare.provision.plan import plan_setup
 
     desired = desired_state(private.require_project())
-    observed = private.provisioner.observe(desired.names, desired.stack)
+    observed = private.stack_provisioner.observe(desired.names, desired.stack)
     plan = plan_setup(desired, observed, region=private.region, account_id=private.session.account_id)
     context.out.talk(f"$ fairshare setup\n{plan_text(plan, private.place, context.out.width)}\n")
-    apply(plan, private.provisioner, lambda change: None)
+    apply(plan, private.stack_provisioner, lambda change: None)
 
 
 def _train(private: AppContext, view: DemoView) -> tuple[RunResult, Mapping[str, JobSummary]]:

@@ -58,6 +58,9 @@ def start(
         list[str] | None,
         typer.Option("--faults", metavar="RULE", help="What goes wrong on purpose: throttle=0.2,ops=... Repeatable."),
     ] = None,
+    metrics_period: Annotated[
+        str, typer.Option("--metrics-period", metavar="DURATION", help="How often the use of a script is published.")
+    ] = "60s",
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin from empty; old state is moved aside.")] = False,
 ) -> None:
     """Start AWS on this machine. Commands with --local talk to it.
@@ -71,11 +74,12 @@ def start(
         raise UsageError("--speed is for --launcher simulated", hint="real scripts take the time they take")
     folder = (state_dir or context.state_dir / "local").absolute()
     ready = (ready_file or default_ready_file(context)).absolute()
-    rules = faults or []
+    rules, period = faults or [], _period(metrics_period)
     if foreground:
         from fairshare.local.server import LocalServer
 
         options: dict[str, Any] = {"port": port, "speed": speed, "faults": rules, "fresh": fresh}
+        options["metrics_period"] = period
         _serve(context, LocalServer(launcher=launcher.value, state_dir=folder, ready_file=ready, **options), launcher)
         return
     from fairshare.local.daemon import start_server
@@ -84,6 +88,7 @@ def start(
     Faults(rules)  # says what is wrong here rather than in the server's log
     arguments = ["--launcher", launcher.value, "--port", str(port), "--speed", str(speed)]
     arguments += ["--state-dir", str(folder), "--ready-file", str(ready)]
+    arguments += ["--metrics-period", str(period)]
     arguments += [word for rule in rules for word in ("--faults", rule)] + ["--fresh"] * fresh
     server = start_server(arguments, ready_file=ready, log_file=folder / "server.log", clock=context.clock)
     _show(context, server, "is up")
@@ -129,6 +134,16 @@ def env(context: AppContext, ready_file: ReadyFile = None) -> None:
 command(
     app, examples=("fairshare local events -f -o json | jq .detail.status",), exit_codes=(4,), short_file_flag=False
 )(events)
+
+
+def _period(text: str) -> int:
+    from fairshare.config.durations import parse_duration
+    from fairshare.local.processes.period import check_period
+
+    try:
+        return check_period(parse_duration(text))
+    except ValueError as error:
+        raise UsageError(f"--metrics-period: {error}", hint="write for instance 60s or 1s") from None
 
 
 def _serve(context: AppContext, server: LocalServer, launcher: LauncherName) -> None:

@@ -10,6 +10,7 @@ its exit code. Anything else is a bug of ours: one line, and the traceback only 
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import os
@@ -47,12 +48,18 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "submit": Entry("Act", "fairshare.cli.submit", "send training jobs, in waves"),
     "resume": Entry("Act", "fairshare.cli.resume", "send what is left of a run, after anything"),
     "runs": Entry("Look", "fairshare.cli.runs", "what was sent from this machine", group=True),
+    "results": Entry("Look", "fairshare.cli.results", "metrics, time and models of a run"),
     "queue": Entry("Look", "fairshare.cli.queue", "jobs in dispatch order"),
     "shares": Entry("Look", "fairshare.cli.queue", "what each share is due and holds"),
     "job": Entry("Look", "fairshare.cli.queue", "one job"),
     "logs": Entry("Look", "fairshare.cli.logs", "what a job printed"),
     "wait": Entry("Act", "fairshare.cli.wait", "until jobs have ended"),
+    "metrics": Entry("Look", "fairshare.cli.metrics", "use of a job's hosts, a share or a queue"),
+    "metrics publish": Entry("Act", "fairshare.cli.metrics_publish", "gauges of queues and shares, to CloudWatch"),
+    "efficiency": Entry("Look", "fairshare.cli.efficiency", "did the devices work, and what to change"),
+    "compare": Entry("Look", "fairshare.cli.compare", "two jobs, runs or shares side by side"),
     "cancel": Entry("Act", "fairshare.cli.cancel", "end jobs, a run, or all jobs of a share"),
+    "export": Entry("Start", "fairshare.cli.export", "documents: cloudformation, iam, dashboard", group=True),
     "help": Entry("Help", "fairshare.cli.help", "help on a command, or on exit-codes"),
 }
 
@@ -75,6 +82,8 @@ class _LazyGroup(TyperGroup):
         return group if entry.group else group.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if (two_words := " ".join(args[:2])) in COMMANDS:
+            args = [two_words, *args[2:]]
         if args[0] not in COMMANDS:
             from fairshare.config.errors import suggest
 
@@ -126,7 +135,9 @@ def main() -> None:
     """Run the command line of this process and exit."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # at its end Python collects once more: half a second of looking at the SDK's classes
+    sys.exit(code)
 
 
 def run(argv: Sequence[str], make_context: Callable[[Options], AppContext] | None = None) -> int:

@@ -70,7 +70,7 @@ class Output:
             case OutputFormat.JSON:
                 self.write(json.dumps({"api_version": API_VERSION, "kind": kind, **data}, indent=2))
             case OutputFormat.YAML:
-                self.write(_yaml({"api_version": API_VERSION, "kind": kind, **data}))
+                self.write(yaml_text({"api_version": API_VERSION, "kind": kind, **data}))
             case OutputFormat.CSV | OutputFormat.NAME:
                 if rows is None or name is None:
                     raise UsageError(
@@ -94,7 +94,8 @@ class Output:
             self.talk(f"Next: {command}")
 
 
-def _yaml(document: Mapping[str, Any]) -> str:
+def yaml_text(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML, without aliases: CloudFormation reads none."""
     from io import StringIO
 
     from ruamel.yaml import YAML
@@ -104,6 +105,7 @@ def _yaml(document: Mapping[str, Any]) -> str:
     writer.allow_unicode = False
     writer.width = 4096
     writer.sort_base_mapping_type_on_output = False
+    writer.representer.ignore_aliases = lambda value: True
     text = StringIO()
     writer.dump(document, text)
     return text.getvalue()

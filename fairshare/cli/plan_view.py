@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
-from fairshare.cli.render import Column, count, percent, table
+from fairshare.cli.render import Column, count, elapsed, percent, table
 from fairshare.model import ResourceType
+from fairshare.provision.alarms import DesiredAlarm
 from fairshare.provision.compare import TAG_FIELD, WEIGHT_FIELD, shown
 from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue
 from fairshare.provision.plan import Action, Change, Plan
@@ -16,6 +18,7 @@ _KINDS: Final = {
     ResourceType.SERVICE_ENVIRONMENT: "service environment",
     ResourceType.SCHEDULING_POLICY: "scheduling policy",
     ResourceType.JOB_QUEUE: "job queue",
+    ResourceType.ALARM: "alarm",
 }
 
 
@@ -47,12 +50,29 @@ def change_summary(plan: Plan) -> str:
 
 def _changes_text(plan: Plan, width: int | None) -> str:
     columns = [Column(""), Column(""), Column(""), Column("", shrinks=True)]
-    rows = [row for change in plan.changes for row in _rows(change)]
+    rows = [row for changes in _grouped(plan.changes) for row in _rows(changes)]
     return "\n".join(table(columns, rows, width).splitlines()[1:])
 
 
-def _rows(change: Change) -> Iterator[list[str]]:
+def _grouped(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """Yield changes one by one; but alarms together to which the same happens, unless they are updated."""
+
+    def group(indexed: tuple[int, Change]) -> object:
+        index, change = indexed
+        is_alone = change.resource_type is not ResourceType.ALARM or change.action is Action.UPDATE
+        return index if is_alone else change.action
+
+    for _, members in groupby(enumerate(changes), group):
+        yield [change for _, change in members]
+
+
+def _rows(changes: Sequence[Change]) -> Iterator[list[str]]:
     """Yield the lines of a resource: an update has one for each field, so that no width can hide one."""
+    change = changes[0]
+    if len(changes) > 1:
+        keys = "no change" if change.action is Action.NOOP else ", ".join(each.key for each in changes)
+        yield [f"  {_SIGNS[change.action]}", count(len(changes), _KINDS[change.resource_type]), "", keys]
+        return
     details = list(_details(change))
     first, *others = details if change.action is Action.UPDATE else ["; ".join(details)]
     yield [f"  {_SIGNS[change.action]}", _KINDS[change.resource_type], change.key, first]
@@ -85,6 +105,8 @@ def _wanted(change: Change) -> Iterator[str]:
         case DesiredQueue(priority=priority, scheduling_policy=policy_name):
             yield f"priority {priority}"
             yield "first in, first out" if policy_name is None else "fair-share"
+        case DesiredAlarm(definition=alarm):
+            yield f"{alarm.datapoints_to_alarm} of {alarm.evaluation_periods} x {elapsed(alarm.period * 1000)}"
     if any(not field.field.startswith(TAG_FIELD + "fairshare:") for field in change.fields if TAG_FIELD in field.field):
         yield "tags"
 

@@ -1,4 +1,7 @@
-"""How a submission is shown while it goes on: a bar on a terminal, a line per wave elsewhere. Always on stderr."""
+"""How a submission is shown while it goes on: a bar on a terminal, a line per wave elsewhere. Always on stderr.
+
+What is expected of the waves that are left is kept current in both.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,39 @@ from fairshare.cli.render import count, elapsed, safe
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from fairshare.scheduler.clock import Clock
     from fairshare.submit.dispatch import SubmitPlan
     from fairshare.submit.events import Event
+    from fairshare.submit.waves import Wave
 
 
 class SubmitProgress:
-    """Listens to the events of `fairshare.submit.events`. A context manager, so that the bar always goes away."""
+    """Listens to the events of `fairshare.submit.events`. A context manager, so that the bar always goes away.
 
-    def __init__(self, plan: SubmitPlan, out: Output) -> None:
+    Args:
+        plan: what is sent.
+        out: where it is shown.
+        clock: for what is expected, which windows of the wall clock decide, too.
+        rate: calls a second; 0 = no limit.
+    """
+
+    def __init__(self, plan: SubmitPlan, out: Output, clock: Clock, rate: float) -> None:
+        from fairshare.submit.waves import Timetable
+
         self._plan = plan
         self._out = out
+        self._clock = clock
+        self._rate = rate
+        self._timetable = Timetable(plan.waves, plan.rules.gate)
+        self._taken = 0
+        """Jobs of the waves that have started."""
+        self._sent: set[int] = set()
+        """Indexes of jobs."""
+        self._told: set[str] = set()
+        """What was said to be waited for."""
         self._bar: Progress | None = _bar() if sys.stderr.isatty() else None
         self._task: TaskID | None = None
-        self._sent = self._refused = self._repeated = 0
+        self._refused = self._skipped = self._ended = self._repeated = 0
         self._wave = 0
         self._last_wave = plan.waves[-1].number if plan.waves else 0
 
@@ -45,23 +68,72 @@ class SubmitProgress:
         from fairshare.submit import events
 
         match event:
+            case events.WaveAwaited(starts_at=starts_at, now=now):
+                self._show(note=self._outlook(now) or f"next in {elapsed(starts_at - now + 999)}")
+                return
+            case events.JobsAwaited(why=why):
+                self._tell_once(why)
+                return
+            case events.LookFailed(message=message):
+                self._tell_once(f"the jobs cannot be looked at, trying again: {message}")
+                return
             case events.UploadsDone(sent=sent):
                 self._line(f"Source: {count(sent, 'object')} uploaded" if sent else "Source: already in S3")
-            case events.WaveAwaited(starts_at=starts_at, now=now):
-                self._show(note=f"next in {elapsed(starts_at - now + 999)}")
-                return
-            case events.WaveStarted(wave=wave):
-                self._wave = wave.number
-                if self._bar is None:
-                    self._line(f"Wave {wave.number} of {self._last_wave}: {count(wave.count, 'job')}")
-            case events.JobSent():
-                self._sent += 1
+            case events.WaveStarted(wave=wave, at=at):
+                self._start_wave(wave, at)
+            case _:
+                self._take_job(event)
+        self._show()
+
+    def _take_job(self, event: Event) -> None:
+        """Count what happened to one job, and say what is not as usual."""
+        from fairshare.submit import events
+
+        match event:
+            case events.JobSent(job=job):
+                self._sent.add(job.index)
             case events.JobRefused(job=job, message=message):
                 self._refused += 1
                 self._line(f"refused {job.request.job_name}: {message}")
             case events.CallRepeated():
                 self._repeated += 1
-        self._show()
+            case events.JobSkipped(job=job, skip=skip):
+                self._skipped += 1
+                self._line(f"skipped {job.request.job_name}: {skip.reason}")
+            case events.JobEnded():
+                self._ended += 1
+            case events.JobMoved(job=job, from_queue=queue, why=why):
+                self._sent.discard(job.index)
+                self._line(f"moved {job.request.job_name} from queue {queue} to {job.request.job_queue}: {why}")
+            case events.LaunchIsSlow(job=job, took=took):
+                name = job.request.job_name
+                self._line(f"slow: {name} has been launching for {elapsed(took)} and is not waited for any longer")
+
+    def _start_wave(self, wave: Wave, at: int) -> None:
+        self._wave = wave.number
+        self._last_wave = max(self._last_wave, wave.number)
+        self._taken += wave.count
+        if self._timetable.next is not None:
+            self._timetable.started(at)
+        if self._bar is None:
+            outlook = self._outlook(at)
+            line = f"Wave {wave.number} of {self._last_wave}: {count(wave.count, 'job')}"
+            self._line(f"{line} ({outlook})" if outlook else line)
+
+    def _outlook(self, now: int) -> str:
+        """What is expected of the waves that are left, empty when none is."""
+        from fairshare.submit.waves import remaining
+
+        unsent = max(0, self._taken - len(self._sent) - self._refused)
+        return remaining(self._timetable, now, self._clock.wall(), self._rate, unsent)
+
+    def _tell_once(self, why: str) -> None:
+        """Say what is waited for: on a terminal all the time, elsewhere once."""
+        if self._bar is not None:
+            self._show(note=f"waiting: {why}")
+        elif why not in self._told:
+            self._told.add(why)
+            self._line(f"Waiting: {why}")
 
     def _line(self, text: str) -> None:
         if self._bar is None:
@@ -72,12 +144,16 @@ class SubmitProgress:
     def _show(self, note: str = "") -> None:
         if self._bar is None or self._task is None:
             return
-        counts = f"{self._sent} sent, {self._refused} failed"
-        if self._repeated:
-            counts += f", {self._repeated} calls repeated"
+        counts = f"{len(self._sent)} sent, {self._refused} failed"
+        for number, what in (
+            (self._skipped, "skipped"),
+            (self._ended, "seen to end"),
+            (self._repeated, "calls repeated"),
+        ):
+            counts += f", {number} {what}" if number else ""
         self._bar.update(
             self._task,
-            completed=self._sent + self._refused,
+            completed=len(self._sent) + self._refused + self._skipped,
             description=f"Wave {max(self._wave, 1)} of {self._last_wave}",
             note=f"{counts}   {note}".rstrip(),
         )

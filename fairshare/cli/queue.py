@@ -9,7 +9,7 @@ import typer
 from fairshare.cli.command import command, new_app
 from fairshare.cli.context import AppContext
 from fairshare.cli.render import Column, count, elapsed, local_time, percent, safe, table
-from fairshare.model import MODEL_VERSION, JobDetail, JobSummary, NotFoundError, UsageError
+from fairshare.model import ACTIVE_STATUSES, MODEL_VERSION, JobDetail, JobSummary, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from fairshare.insight.jobs import JobList, JobRow
@@ -39,16 +39,18 @@ def queue(
 ) -> None:
     """Show the jobs of a queue: those that run, then those that wait in the order in which they will start."""
     from fairshare.cli.documents import job_list_document
+    from fairshare.cli.priorities import keep_priorities, known_priorities
     from fairshare.insight.jobs import list_jobs
 
-    choice = context.choose_queue(queue)
+    choice, priorities = context.choose_queue(queue), known_priorities(context)
     jobs = list_jobs(
         context.jobs,
         choice.name,
         all=all,
-        priorities=context.journaled_priorities(),
+        priorities=priorities,
         snapshot=context.jobs.snapshot(choice.name),
     )
+    keep_priorities(context, jobs, priorities)
     shown = jobs if share is None else jobs.only_share(share)
     capacity, now = context.capacity_of(choice), context.clock.now()
     context.out.show(
@@ -68,7 +70,7 @@ def queue(
 def shares(context: AppContext, queue: QueueFlag = None) -> None:
     """Show what each share of a queue is due by its weight, and what it holds now."""
     from fairshare.cli.documents import share_table_document
-    from fairshare.insight.jobs import ACTIVE_STATUSES, latest_by_id
+    from fairshare.insight.jobs import latest_by_id
     from fairshare.insight.queues import observe_queue
     from fairshare.insight.shares import share_table
 

@@ -10,6 +10,7 @@ import typer
 
 from fairshare.cli.command import command, new_app
 from fairshare.cli.context import AppContext
+from fairshare.cli.notify import Notifier, NotifyFlag
 from fairshare.cli.render import count
 
 if TYPE_CHECKING:
@@ -28,23 +29,25 @@ def resume(
     context: AppContext,
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or a unique beginning of it.")],
     failed: Annotated[
-        bool, typer.Option("--failed", help="Send again, too, what was refused and what ended FAILED.")
+        bool, typer.Option("--failed", help="Send again, too, what was refused, skipped or ended FAILED.")
     ] = False,
     rate: Annotated[
         float | None,
         typer.Option("--rate", metavar="N", help="Calls a second (default 4.9; on this machine no limit)."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs sent now have ended.")] = False,
+    notify: NotifyFlag = None,
 ) -> None:
     """Go on with a run after Ctrl-C, a crash, an expired login or a full disk.
 
     A job whose call got no answer is looked for before it is sent again. The waves that are left keep their distances.
     """
     from fairshare.cli.submission import checked_rate, resume_run
-    from fairshare.cli.submit import finish
+    from fairshare.cli.submit_view import finish
     from fairshare.submit.journal import find_run
     from fairshare.submit.recovery import check_place
 
+    notifier = Notifier(context, "resume", notify)
     record = find_run(context.runs_dir, run)
     check_place(record, context.region, context.session.account_id)
     calls_a_second = checked_rate(context, rate)
@@ -55,19 +58,20 @@ def resume(
         failed=failed,
         progress=lambda recovery: _progress(context, recovery, calls_a_second),
     )
-    refused = recovery.record.count("failed")
+    refused = recovery.record.count("failed", "skipped")
     if refused and not failed:
         context.out.talk(
-            f"{count(refused, 'job')} failed before; `fairshare resume {record.run_id} --failed` sends again"
+            f"{count(refused, 'job')} failed or skipped before; `fairshare resume {record.run_id} --failed` sends again"
         )
-    finish(context, result, wait=wait and bool(result.sent))
+    finish(context, result, wait=wait and bool(result.sent), notifier=notifier)
 
 
 @contextmanager
 def _progress(context: AppContext, recovery: Recovery, rate: float) -> Iterator[Callable[[Event], None]]:
     """Say what is left, then show how it is sent."""
     from fairshare.cli.progress import SubmitProgress
-    from fairshare.submit.waves import timetable
+    from fairshare.cli.start_times import shown_zone
+    from fairshare.submit.forecast import plan_lines, recent_runs
 
     record, plan = recovery.record, recovery.plan
     before = record.count("sent") - len(recovery.found)
@@ -76,6 +80,14 @@ def _progress(context: AppContext, recovery: Recovery, rate: float) -> Iterator[
     if not plan.jobs:
         context.out.talk("Nothing is left to send")
     elif context.out.is_for_people:
-        context.out.talk("\n".join([f"{count(len(plan.jobs), 'job')} to send", *timetable(plan.waves, rate)]))
-    with SubmitProgress(plan, context.out) as progress:
+        lines = plan_lines(
+            plan,
+            rate,
+            now=context.clock.wall(),
+            zone=shown_zone(context.environ),
+            past=recent_runs(context.runs_dir),
+            is_simulated=context.session.is_loopback,
+        )
+        context.out.talk("\n".join([f"{count(len(plan.jobs), 'job')} to send", *lines]))
+    with SubmitProgress(plan, context.out, context.clock, rate) as progress:
         yield progress.on_event

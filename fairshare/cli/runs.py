@@ -13,11 +13,11 @@ from fairshare.cli.render import Column, count, local_time, table, utc_time
 from fairshare.model import InvalidFileError
 
 if TYPE_CHECKING:
-    from fairshare.submit.journal import JobRecord, RunRecord
+    from fairshare.submit.records import JobRecord, RunRecord
 
 app = new_app()
 
-_STATES = {"sent": "submitted", "failed": "failed", "unknown": "no answer", "waiting": "not sent"}
+_STATES = {"sent": "submitted", "failed": "failed", "skipped": "skipped", "unknown": "no answer", "waiting": "not sent"}
 """What people read for `fairshare.submit.journal.JobRecord.state`."""
 
 
@@ -55,7 +55,7 @@ def show(
     )
     if record.count("waiting", "unknown"):
         context.suggest(f"fairshare resume {record.run_id}")
-    elif record.count("failed"):
+    elif record.count("failed", "skipped"):
         context.suggest(f"fairshare resume {record.run_id} --failed")
 
 
@@ -78,13 +78,14 @@ def _list(context: AppContext) -> None:
 
 
 def _run_document(run: RunRecord) -> dict[str, Any]:
-    """One run. ``submitted``, ``pending`` and ``failed`` add up to ``total``."""
+    """One run. ``submitted``, ``pending``, ``failed`` and ``skipped`` add up to ``total``."""
     return {
         "run_id": run.run_id,
         "total": len(run.jobs),
         "submitted": run.count("sent"),
         "pending": run.count("waiting", "unknown"),
         "failed": run.count("failed"),
+        "skipped": run.count("skipped"),
         "created_at": utc_time(run.identity.created_at),
         "region": run.identity.region,
         "account_id": run.identity.account_id,
@@ -99,18 +100,28 @@ def _job_document(job: JobRecord) -> dict[str, Any]:
         "job_id": job.job_id,
         "wave": job.wave,
         "attempt": job.attempt,
+        "status": job.status,
         "job_queue": job.request.job_queue,
         "share_identifier": job.request.share_identifier,
         "scheduling_priority": job.request.scheduling_priority,
-        "error": job.error,
+        "error": _why(job),
     }
+
+
+def _why(job: JobRecord) -> str | None:
+    """Why a job was not sent, or failed; None when neither is so, or nobody said."""
+    if job.skip is not None:
+        return job.skip.reason
+    return job.error or (job.reason if job.state == "failed" else None)
 
 
 def _runs_text(runs: list[RunRecord], width: int | None) -> str:
     if not runs:
         return "No run was submitted from this machine."
     columns = [Column("RUN"), Column("SUBMITTED AT"), Column("QUEUE", shrinks=True)]
-    columns += [Column(title, right=True) for title in ("JOBS", "SUBMITTED", "PENDING", "FAILED")]
+    has_skipped = any(run.count("skipped") for run in runs)
+    numbers = ("JOBS", "SUBMITTED", "PENDING", "FAILED", *(("SKIPPED",) if has_skipped else ()))
+    columns += [Column(title, right=True) for title in numbers]
     rows = [
         [
             run.run_id,
@@ -118,6 +129,7 @@ def _runs_text(runs: list[RunRecord], width: int | None) -> str:
             ", ".join(run.queues),
             *(str(number) for number in (len(run.jobs), run.count("sent"))),
             *(str(number) for number in (run.count("waiting", "unknown"), run.count("failed"))),
+            *([str(run.count("skipped"))] if has_skipped else []),
         ]
         for run in runs
     ]
@@ -137,7 +149,7 @@ def _run_text(run: RunRecord, width: int | None) -> str:
             str(job.wave),
             _STATES[job.state],
             (job.job_id or "-")[:8],
-            job.error or "-",
+            _why(job) or "-",
         ]
         for job in run.jobs
     ]

@@ -41,16 +41,19 @@ def value_finder(environ: Mapping[str, str], job_file: str | None) -> Callable[[
                 found += [encode_hyperparameters({key: value})[key] for value in _hyperparameter(job, key)]
             elif isinstance(value := job.environment.get(key), str):
                 found.append(value)
+            raw = ((job.payload or {}).get(section) or {}).get(key)
+            found += [raw] if isinstance(raw, str) else []
         return list(dict.fromkeys(found))
 
     return find
 
 
 def _read(job_file: str | None) -> JobFile | None:
-    from fairshare.config.job_file import load_job_file
+    from fairshare.config.yaml_source import read_text
+    from fairshare.submit.payload_target import read_jobs
 
     try:
-        return load_job_file(Path(job_file)) if job_file is not None else None
+        return read_jobs(read_text(Path(job_file)), Path(job_file)) if job_file is not None else None
     except FairshareError:
         return None  # that the value is missing is told, and says more
 
@@ -58,6 +61,5 @@ def _read(job_file: str | None) -> JobFile | None:
 def _hyperparameter(job: JobSpec, key: str) -> Iterator[Any]:
     if key in job.hyperparameters:
         yield job.hyperparameters[key]
-    swept = (job.sweep or {}).get(key)
-    if isinstance(swept, list | tuple):
-        yield from swept
+    if job.sweep is not None:
+        yield from job.sweep.values_of(key)

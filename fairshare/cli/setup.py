@@ -65,7 +65,7 @@ def setup(
     detailed_exitcode: DetailedExitCode = False,
     yes: Yes = False,
 ) -> None:
-    """Create or update the service environments, scheduling policies and job queues of fairshare.yaml.
+    """Create or update the service environments, scheduling policies, job queues and alarms of fairshare.yaml.
 
     What is shown is what is applied: when something changes in AWS between the two, setup says what and stops.
     """
@@ -95,7 +95,7 @@ def teardown(
     detailed_exitcode: DetailedExitCode = False,
     yes: Yes = False,
 ) -> None:
-    """Delete everything that carries the stack's tag: queues, then policies, then environments.
+    """Delete everything that carries the stack's tag: alarms, then queues, policies and environments.
 
     It waits until each is gone. After an interruption the same command goes on; when all is gone it does nothing.
     """
@@ -103,7 +103,7 @@ def teardown(
     from fairshare.provision.plan import plan_teardown
 
     stack = context.require_project().stack
-    observed = context.provisioner.observe((), stack)
+    observed = context.stack_provisioner.observe((), stack)
     active = {
         name: len(context.jobs.list(name, WAITING_STATUSES | IN_USE_STATUSES))
         for name, queue in observed.job_queues.items()
@@ -130,7 +130,7 @@ def _new_plan(context: AppContext, *, adopt: bool) -> Plan:
     for warning in project.warnings:
         context.out.talk(str(warning))
     desired = desired_state(project)
-    observed = context.provisioner.observe(desired.names, desired.stack)
+    observed = context.stack_provisioner.observe(desired.names, desired.stack)
     return plan_setup(desired, observed, region=context.region, account_id=context.session.account_id, adopt=adopt)
 
 
@@ -159,7 +159,7 @@ def _saved_plan(context: AppContext, path: Path) -> Plan:
             hint="Choose the right profile with `--profile`, or make a plan for this account with `--plan-out`.",
         )
     context.out.talk(f"Plan of {saved.created_at} from {path}")
-    refuse_stale(plan, observe_again(plan, context.provisioner))
+    refuse_stale(plan, observe_again(plan, context.stack_provisioner))
     return plan
 
 
@@ -203,7 +203,7 @@ def _apply(context: AppContext, plan: Plan, name: str) -> None:
 
     try:
         with stack_lock(context.state_dir / "stacks", place, name):
-            apply(plan, context.provisioner, tell)
+            apply(plan, context.stack_provisioner, tell)
     except KeyboardInterrupt as interrupt:
         done = f"stopped after {len(made)} of {len(plan.pending)} changes"
         raise interrupted(interrupt, done, hint=RESUME_HINT) from None

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from fairshare.submit.dispatch import RunResult, SubmitPlan
     from fairshare.submit.events import Event
     from fairshare.submit.holder import Holder
-    from fairshare.submit.journal import RunRecord
     from fairshare.submit.ports import Payloads
     from fairshare.submit.prepare import SubmitOptions
     from fairshare.submit.rate import Pace
+    from fairshare.submit.records import RunRecord
     from fairshare.submit.recovery import Recovery
     from fairshare.submit.resolve import QueueFacts
+    from fairshare.submit.watch import LookPace
 
 LOCAL_IMAGE_NAME: Final = "python"
 LOCAL_ROLE: Final = "MLTraining"
@@ -79,7 +80,7 @@ def prepare_run(
         created_at=context.clock.now(),
         region=session.region,
         account_id=session.account_id,
-        job_file=_job_file(specs),
+        job_file=job_file_of(specs),
     )
     payloads = _payloads(context)
     plan = prepare(
@@ -145,7 +146,8 @@ def send_run(context: AppContext, run: PreparedRun, on_event: Callable[[Event], 
         except KeyboardInterrupt as interrupt:
             raise interrupted(interrupt, "interrupted while uploading: nothing was sent") from None
         pace = _pace(context, run.rate)
-        with open_calls(context.jobs, run.plan.width) as calls, _signals_noted() as received:
+        calls_of = open_calls(context.jobs, run.plan.width, _looks(context))
+        with calls_of as calls, _signals_noted() as received:
             result = dispatch(run.plan, calls, journal, context.clock, pace, on_event, stop=lambda: bool(received))
     return _unless_interrupted(context, result, received)
 
@@ -184,7 +186,7 @@ def resume_run(
         find_values = value_finder(context.environ, record.identity.job_file)
         recovery = recover(journal, context.jobs, find_values, context.clock.now(), failed=failed)
         pace = _pace(context, rate)
-        calls_of = open_calls(context.jobs, recovery.plan.width)
+        calls_of = open_calls(context.jobs, recovery.plan.width, _looks(context))
         with calls_of as calls, progress(recovery) as on_event, _signals_noted() as received:
             result = dispatch(
                 recovery.plan,
@@ -194,10 +196,16 @@ def resume_run(
                 pace,
                 on_event,
                 stop=lambda: bool(received),
-                in_doubt=recovery.in_doubt,
+                earlier=recovery.earlier,
             )
     result = replace(result, sent=(*recovery.found, *result.sent))
     return recovery, _unless_interrupted(context, result, received)
+
+
+def _looks(context: AppContext) -> LookPace:
+    from fairshare.submit.watch import LOOPBACK_LOOKS, LookPace
+
+    return LOOPBACK_LOOKS if context.session.is_loopback else LookPace()
 
 
 def _holder(context: AppContext, command: str) -> Holder:
@@ -231,11 +239,11 @@ def _unless_interrupted(context: AppContext, result: RunResult, received: Sequen
     )
 
 
-def _job_file(specs: Sequence[JobSpec]) -> str | None:
-    """The job file that the jobs are from; None for a script and for Python."""
-    files = {
-        spec.origin.file for spec in specs if spec.origin.line and Path(spec.origin.file).suffix in {".yaml", ".yml"}
-    }
+def job_file_of(specs: Sequence[JobSpec]) -> str | None:
+    """Return the path of the file that the jobs are from; None for a script, for Python and for stdin."""
+    from fairshare.submit.payload_target import SUFFIXES
+
+    files = {spec.origin.file for spec in specs if spec.origin.line and Path(spec.origin.file).suffix in SUFFIXES}
     return str(Path(files.pop()).absolute()) if len(files) == 1 else None
 
 
@@ -267,7 +275,7 @@ def _signals_noted() -> Iterator[list[int]]:
 
 def _with_local_defaults(context: AppContext, spec: JobSpec) -> JobSpec:
     """On this machine a newcomer needs neither an image nor a role."""
-    if spec.trainer is not None:
+    if spec.is_finished:
         return spec
     defaults = context.project.defaults if context.project else None
     image = spec.image or (defaults.image if defaults else None)
@@ -282,7 +290,8 @@ def _foreign_queues(context: AppContext, specs: Sequence[JobSpec], options: Subm
     from fairshare.insight.queues import observe_queue
     from fairshare.submit.resolve import QueueFacts
 
-    named = {options.overrides.queue} if options.overrides.queue else {spec.queue for spec in specs}
+    written = {name for spec in specs for name in spec.queues or (spec.queue,)}
+    named = {options.overrides.queue} if options.overrides.queue else written
     unknown = [name for name in named if name and not (context.project and context.project.queue(name))]
     views = [(name, observe_queue(context.provisioner, name, context.stack)) for name in sorted(unknown)]
     return [

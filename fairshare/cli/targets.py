@@ -25,6 +25,8 @@ class Targets:
     queues: tuple[str, ...]
     job_ids: tuple[str, ...]
     names: Mapping[str, str]
+    run_id: str | None = None
+    """Run that the jobs are all those of, when one was named."""
 
 
 def wanted_jobs(context: AppContext, texts: list[str] | None, run: str | None, queue: str | None) -> Targets:
@@ -71,4 +73,4 @@ def _jobs_of_run(context: AppContext, run: str) -> Targets:
     unsent = len(record.jobs) - len(names)
     if unsent:
         context.out.talk(f"warning: {count(unsent, 'job')} of run {record.run_id} not sent, so not looked at")
-    return Targets(record.queues, tuple(names), names)
+    return Targets(record.queues, tuple(names), names, record.run_id)

@@ -9,6 +9,8 @@ import typer
 
 from fairshare.cli.command import command, interrupted, new_app
 from fairshare.cli.context import AppContext
+from fairshare.cli.notify import Notifier, NotifyFlag
+from fairshare.cli.outcomes import keep_ends
 from fairshare.cli.queue import QueueFlag, ran_text, waited_text
 from fairshare.cli.render import Column, count, table
 from fairshare.cli.targets import JobTexts, RunFlag, wanted_jobs
@@ -39,10 +41,15 @@ def wait(
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="TIME", help="Give up after 90 (s), 5m, 1h30m; 0 looks once.")
     ] = None,
+    notify: NotifyFlag = None,
 ) -> None:
-    """Wait until jobs have ended. Changes are told on stderr, the results on stdout."""
+    """Wait until jobs have ended. Changes are told on stderr, the results on stdout.
+
+    How they ended is kept for the time after Batch has forgotten them.
+    """
     from fairshare.insight.wait import wait_for_jobs
 
+    notifier = Notifier(context, "wait", notify)
     milliseconds = None if timeout is None else _milliseconds(timeout)
     wanted = wanted_jobs(context, jobs, run, queue)
     again = f"fairshare wait {'--run ' + run if run else ' '.join(jobs or [])}"
@@ -58,6 +65,8 @@ def wait(
         )
     except KeyboardInterrupt as interrupt:
         raise interrupted(interrupt, "stopped waiting; the jobs go on", hint=f"`{again}` waits again") from None
+    keep_ends(context, "wait", (job.last_known for job in result.jobs if job.last_known is not None))
+    notifier.tell_waited(result, run_id=wanted.run_id)
     _show(context, result, wanted.names)
     context.suggest(_next_command(result, wanted.names, again))
     if result.exit_code:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class WrongValue(ValueError):
@@ -11,11 +11,21 @@ class WrongValue(ValueError):
     Args:
         message: what is wrong, without the key: ``must be a whole number, not true``.
         hint: what to write instead.
+        at: where in the value, when only a part of it is wrong: ``("zip", "lr", 2)``.
     """
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", at: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
         self.hint = hint
+        self.at = at
+
+
+class WrongValues(ValueError):
+    """Several things wrong inside one value."""
+
+    def __init__(self, wrong: Sequence[WrongValue]) -> None:
+        super().__init__("; ".join(map(str, wrong)))
+        self.wrong = tuple(wrong)
 
 
 def suggest(word: str, options: Iterable[str]) -> str | None:

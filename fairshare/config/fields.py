@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Annotated, Any, Final
@@ -15,7 +16,8 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from fairshare.config.durations import parse_duration
-from fairshare.config.errors import WrongValue
+from fairshare.config.errors import WrongValue, did_you_mean
+from fairshare.config.sizes import parse_rate, parse_size
 from fairshare.config.yaml_source import Scalar
 from fairshare.scheduler.policy import MAX_WEIGHT, MIN_WEIGHT
 
@@ -142,6 +144,50 @@ def _read_seconds(value: object) -> object:
 
 Seconds = Annotated[int, BeforeValidator(_read_seconds)]
 """A duration (`parse_duration`), in seconds."""
+
+
+def _size_reader(parse: Callable[[str | int], int], example: str) -> Callable[[object], object]:
+    def read(value: object) -> object:
+        value = _scalar(value, f"a size, as in {example}")
+        try:
+            return parse(value.text if isinstance(value, Scalar) else value)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise WrongValue(str(error)) from None
+
+    return read
+
+
+Size = Annotated[int, BeforeValidator(_size_reader(parse_size, "4GiB"))]
+"""A size (`fairshare.config.sizes.parse_size`), in bytes."""
+
+Rate = Annotated[int, BeforeValidator(_size_reader(parse_rate, "200MiB/s"))]
+"""A rate, in bytes a second."""
+
+
+def one_of(*words: str) -> Callable[[object], str]:
+    """Return a reader of a text that must be one of the words."""
+
+    def read(value: object) -> str:
+        text = read_text_value(value)
+        if text not in words:
+            hint = did_you_mean(text, words, "choices")
+            raise WrongValue(f"must be {', '.join(words[:-1])} or {words[-1]}, not {kind_of(value)}", hint=hint)
+        return text
+
+    return read
+
+
+def _read_cpu(value: object) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    text = read_text_value(value)
+    if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", text) or not Fraction(text):
+        raise WrongValue(f"must be a number of processors, not {kind_of(value)}", hint="as in 2 or 0.5")
+    return Fraction(text)
+
+
+Cpu = Annotated[Fraction, PlainValidator(_read_cpu)]
+"""A number of processors above 0, exact: ``0.5`` is ``Fraction(1, 2)``."""
 
 
 def _read_weight(value: object) -> object:

@@ -30,6 +30,19 @@ def runtime_dir(environ: Mapping[str, str]) -> Path:
     return shared / "fairshare" if shared.is_absolute() else state_dir(environ) / "run"
 
 
+def cache_dir(environ: Mapping[str, str]) -> Path:
+    """Return the directory of what can be asked again; it may not exist yet.
+
+    ``cache`` in ``FAIRSHARE_STATE_DIR`` when that is set, else ``$XDG_CACHE_HOME/fairshare``, else
+    ``~/.cache/fairshare``.
+    """
+    if environ.get("FAIRSHARE_STATE_DIR"):
+        return state_dir(environ) / "cache"
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    shared = Path(environ.get("XDG_CACHE_HOME", ""))
+    return (shared if shared.is_absolute() else home / ".cache") / "fairshare"
+
+
 def runs_dir(environ: Mapping[str, str]) -> Path:
     """Return the directory of the journals of runs, one file per run."""
     return state_dir(environ) / "runs"

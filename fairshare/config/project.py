@@ -7,6 +7,9 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fairshare.config.alarms import AlarmsSection
+from fairshare.config.jobs import Limits
+from fairshare.config.prices import PriceTable, price_table
 from fairshare.config.project_checks import check_project
 from fairshare.config.project_file import (
     Defaults,
@@ -16,7 +19,7 @@ from fairshare.config.project_file import (
     ServiceEnvironmentConfig,
 )
 from fairshare.config.sections import read_section, unwrap
-from fairshare.config.yaml_source import parse_yaml, read_text
+from fairshare.config.yaml_source import Document, parse_yaml, read_text
 from fairshare.model import Problem
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "Project",
     "QueueConfig",
     "ServiceEnvironmentConfig",
+    "check_document",
     "find_project",
     "load_project",
     "parse_project",
@@ -76,7 +80,11 @@ class Project(BaseModel):
     service_environments: dict[str, ServiceEnvironmentConfig] = Field(default_factory=dict)
     queues: dict[str, QueueConfig] = Field(default_factory=dict)
     defaults: Defaults = Field(default_factory=Defaults)
+    limits: Limits = Limits()
+    """Of launches, for every submission; a job file's own win, key by key."""
+    prices: PriceTable = PriceTable()
     tags: dict[str, str] = Field(default_factory=dict)
+    alarms: AlarmsSection = Field(default_factory=AlarmsSection)
     file: Path = Path(PROJECT_FILE)
     warnings: tuple[Problem, ...] = ()
 
@@ -132,7 +140,11 @@ def load_project(path: Path) -> Project:
 
 def parse_project(text: str, path: Path) -> Project:
     """Check the text of a project file; ``path`` is its name in messages. Raises as `load_project`."""
-    document = parse_yaml(text, str(path))
+    return check_document(parse_yaml(text, str(path)), path)
+
+
+def check_document(document: Document, path: Path) -> Project:
+    """Check a project file that has been read as YAML; for those who change the tree first. Raises as `load_project`."""
     read, problems = read_section(ProjectFile, document)
     found = check_project(document)
     errors = [problem for problem in found if problem.severity == "error"]
@@ -147,7 +159,10 @@ def parse_project(text: str, path: Path) -> Project:
         service_environments=written.service_environments,
         queues={key: _queue(queue) for key, queue in written.queues.items()},
         defaults=written.defaults,
+        limits=written.limits.to_limits(),
+        prices=price_table(written.prices),
         tags=written.tags,
+        alarms=written.alarms,
         file=path,
         warnings=tuple(warnings),
     )

@@ -6,10 +6,11 @@ DESIGN section 3 is the schema. Keys that a later version will know are in ``not
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from fairshare.config.alarms import AlarmsSection
 from fairshare.config.errors import WrongValue
 from fairshare.config.fields import (
     AccountId,
@@ -23,11 +24,12 @@ from fairshare.config.fields import (
     Tags,
     Target,
     Text,
-    TypedValue,
     WeightFactor,
     Whole,
 )
+from fairshare.config.prices import WrittenPrices
 from fairshare.config.sections import Section
+from fairshare.config.wave_sections import LimitsSection
 from fairshare.model import MAX_PRIORITY
 from fairshare.scheduler.policy import weights_for_targets
 
@@ -143,12 +145,6 @@ def _check_version(version: int) -> int:
     return version
 
 
-def _check_no_alarms(alarms: dict[str, Any]) -> dict[str, Any]:
-    if alarms:
-        raise WrongValue("not supported yet: alarms", hint="write alarms: {} or remove the key")
-    return alarms
-
-
 class ProjectFile(Section):
     """The whole of ``fairshare.yaml``."""
 
@@ -163,8 +159,10 @@ class ProjectFile(Section):
     service_environments: dict[Name, ServiceEnvironmentConfig] = Field(default_factory=dict)
     queues: dict[Name, QueueSection] = Field(default_factory=dict)
     defaults: Defaults = Field(default_factory=Defaults)
+    limits: LimitsSection = Field(default_factory=LimitsSection)
+    prices: WrittenPrices = Field(default_factory=dict)
     tags: Tags = Field(default_factory=dict)
-    alarms: Annotated[dict[str, TypedValue], AfterValidator(_check_no_alarms)] = Field(default_factory=dict)
+    alarms: AlarmsSection = Field(default_factory=AlarmsSection)
 
 
 def _decimal(number: Fraction) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fairshare.config.errors import WrongValue, did_you_mean
+from fairshare.config.errors import WrongValue, WrongValues, did_you_mean
 from fairshare.config.fields import kind_of
 from fairshare.config.yaml_source import Document, Steps, dotted
 from fairshare.model import InvalidFileError, Problem
@@ -36,8 +36,8 @@ def read_section(model: type[SectionT], document: Document) -> tuple[SectionT | 
     try:
         return model.model_validate(document.data()), []
     except ValidationError as error:
-        problems = [_problem(model, document, detail) for detail in error.errors(include_url=False)]
-        return None, [problem for problem in problems if problem is not None]
+        details = error.errors(include_url=False)
+        return None, [problem for detail in details for problem in _problems(model, document, detail)]
 
 
 def unwrap(model: SectionT | None, document: Document, *problems: list[Problem]) -> SectionT:
@@ -52,13 +52,28 @@ def unwrap(model: SectionT | None, document: Document, *problems: list[Problem])
     return model
 
 
-def _problem(model: type[Section], document: Document, detail: Any) -> Problem | None:
+def _problems(model: type[Section], document: Document, detail: Any) -> list[Problem]:
     steps: Steps = detail["loc"]
-    kind: str = detail["type"]
-    if kind == "missing":
-        return _missing(model, document, steps)
-    if kind == "extra_forbidden":
-        return _unknown_key(model, document, steps)
+    match detail["type"], detail.get("ctx", {}).get("error"):
+        case "missing", _:
+            problem = _missing(model, document, steps)
+            return [problem] if problem is not None else []
+        case "extra_forbidden", _:
+            return [_unknown_key(model, document, steps)]
+        case _, WrongValues(wrong=wrong):
+            return [_wrong_value(document, steps, each) for each in wrong]
+        case _, WrongValue() as wrong if wrong.at:
+            return [_wrong_value(document, steps, wrong)]
+        case _:
+            return [_wrong(model, document, steps, detail)]
+
+
+def _wrong_value(document: Document, steps: Steps, wrong: WrongValue) -> Problem:
+    steps = (*steps, *wrong.at)
+    return document.problem(steps, f"{dotted(steps)}: {wrong}", hint=wrong.hint)
+
+
+def _wrong(model: type[Section], document: Document, steps: Steps, detail: Any) -> Problem:
     if steps and steps[-1] == "[key]":  # pydantic's mark for "the key itself is wrong"
         steps = steps[:-1]
         message, hint = _wording(model, steps, detail)
@@ -110,7 +125,8 @@ def _unknown_key(model: type[Section], document: Document, steps: Steps) -> Prob
             steps, f"not supported yet: {key}", hint="remove it; a later version will know it", at_key=True
         )
     where = f" in {dotted(tuple(around))}" if around else ""
-    hint = did_you_mean(str(key), section.model_fields, "keys here")
+    names = [field.alias or name for name, field in section.model_fields.items()]
+    hint = did_you_mean(str(key), names, "keys here")
     return document.problem(steps, f'unknown key "{key}"{where}', hint=hint, at_key=True)
 
 

@@ -122,6 +122,11 @@ class Document:
         node = self.node(steps)
         return tuple(node.entries) if isinstance(node, MapNode) else ()
 
+    def below(self, *steps: str | int) -> tuple[str | int, ...]:
+        """Return the steps to what is inside the mapping or list at a place; none for anything else."""
+        node = self.node(steps)
+        return tuple(range(len(node.items))) if isinstance(node, ListNode) else self.keys(*steps)
+
     def text(self, *steps: str | int) -> str | None:
         """Return the text written at a place, or None when there is no value."""
         node = self.node(steps)

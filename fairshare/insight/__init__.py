@@ -8,4 +8,5 @@ is an argument, and answers are data that `fairshare.cli` renders.
 - `queues`: the capacity and the weights of a queue, ours or not
 - `find`: the job behind a prefix, a name or an ARN
 - `wait`: until jobs have ended
+- `results`: what came of a run: parameters, metrics, time, models
 """

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from fairshare.insight.jobs import ACTIVE_STATUSES, latest_by_id
-from fairshare.model import JobSummary, NotFoundError, UsageError
+from fairshare.insight.jobs import latest_by_id
+from fairshare.model import ACTIVE_STATUSES, JobSummary, NotFoundError, UsageError
 from fairshare.submit.ports import JobBackend
 
 _FULL_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fairshare.model import IN_USE_STATUSES, TERMINAL_STATUSES, WAITING_STATUSES, JobStatus, JobSummary, QueueSnapshot
+from fairshare.model import (
+    ACTIVE_STATUSES,
+    IN_USE_STATUSES,
+    WAITING_STATUSES,
+    JobStatus,
+    JobSummary,
+    QueueSnapshot,
+)
 from fairshare.submit.ports import JobBackend
-
-ACTIVE_STATUSES: Final = tuple(status for status in JobStatus if status not in TERMINAL_STATUSES)
-"""Statuses of jobs that have not ended, in life-cycle order: a job that moves on while we list is seen, not missed."""
 
 DESCRIBE_LIMIT: Final = 100
 """Most DescribeServiceJob calls that one listing may cost; the snapshot, too, ends after 100 jobs."""
@@ -46,7 +50,7 @@ def list_jobs(
     queue: str,
     *,
     all: bool,
-    priorities: Mapping[str, int],
+    priorities: Mapping[str, int | None],
     snapshot: QueueSnapshot,
 ) -> JobList:
     """Return the jobs of a queue.
@@ -56,8 +60,8 @@ def list_jobs(
         queue: name or ARN.
         all: also jobs that have ended and statuses this version does not know; else only jobs still going (case C49:
             few calls, however long the history).
-        priorities: scheduling priority by job id, from the journal. ListServiceJobs does not carry it; jobs missing
-            here are described, at most `DESCRIBE_LIMIT` of them from the top of the list, and the rest have None.
+        priorities: scheduling priority by job id, as far as it is known (None: there is none). ListServiceJobs does
+            not carry it. Of the first `DESCRIBE_LIMIT` rows, those missing here are described; any other has None.
         snapshot: GetJobQueueSnapshot, which alone knows the dispatch order.
     """
     jobs = latest_by_id(backend.list(queue, None if all else ACTIVE_STATUSES))
@@ -127,15 +131,15 @@ def _in_reading_order(jobs: Iterable[JobSummary], snapshot: QueueSnapshot) -> li
     return rows
 
 
-def _with_priorities(backend: JobBackend, rows: list[JobRow], priorities: Mapping[str, int]) -> list[JobRow]:
+def _with_priorities(backend: JobBackend, rows: list[JobRow], priorities: Mapping[str, int | None]) -> list[JobRow]:
     """Fill in priorities. A job without a share is in a FIFO queue, where a priority cannot exist: not asked for."""
     unknown = [
         row.job.job_id
-        for row in rows
+        for row in rows[:DESCRIBE_LIMIT]
         if row.job.share_identifier is not None
         and row.job.scheduling_priority is None
         and row.job.job_id not in priorities
-    ][:DESCRIBE_LIMIT]
+    ]
     described = backend.describe(unknown) if unknown else {}
     known = {job_id: detail.scheduling_priority for job_id, detail in described.items()} | dict(priorities)
     return [

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairshare.model import FairsharePolicy, JobQueue, NotFoundError, SchedulingPolicy, ServiceEnvironment
-from fairshare.provision.compare import name_of, weight_text
+from fairshare.provision.compare import name_of
 from fairshare.provision.observed import Observed
 from fairshare.provision.ports import Provisioner
+from fairshare.scheduler.policy import weight_text
 
 
 @dataclass(frozen=True)

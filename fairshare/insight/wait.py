@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from fairshare.insight.jobs import ACTIVE_STATUSES, latest_by_id
-from fairshare.model import TERMINAL_STATUSES, JobStatus, JobSummary, ServiceError, ThrottledError, WaitTimeoutError
+from fairshare.model import TERMINAL_STATUSES, JobSummary, ServiceError, ThrottledError, WaitTimeoutError
 from fairshare.scheduler.clock import Clock
 from fairshare.submit.ports import JobBackend
+from fairshare.submit.watch import look_in_queue
 
 GRACE_LOOKS: Final = 3
 """Looks in a row without a job after which it is given up as unknown: a new job may take a moment to appear (C29)."""
-
-DESCRIBED_AT_MOST: Final = 10
-"""Up to this many jobs are described one by one; more are found by listing the queue."""
 
 FAILED_LOOKS_IN_A_ROW: Final = 5
 """Looks in a row that may be throttled or lost before waiting gives up."""
@@ -161,19 +158,9 @@ class _Watch:
         return WaitResult(tuple(WaitedJob(i, self._outcome(i), self.known.get(i)) for i in self.job_ids))
 
     def _ask(self, pending: Sequence[str]) -> dict[str, JobSummary]:
-        if self.queue is None or len(pending) <= DESCRIBED_AT_MOST:
+        if self.queue is None:
             return dict(self.backend.describe(pending))
-        found = self._listed(ACTIVE_STATUSES, pending)
-        if len(found) + DESCRIBED_AT_MOST < len(pending):
-            found |= self._listed(sorted(TERMINAL_STATUSES), pending)
-        missing = [job_id for job_id in pending if job_id not in found]
-        return found | (self.backend.describe(missing) if missing else {})
-
-    def _listed(self, statuses: Sequence[JobStatus], pending: Iterable[str]) -> dict[str, JobSummary]:
-        assert self.queue is not None
-        wanted = set(pending)
-        jobs = latest_by_id(self.backend.list(self.queue, statuses))
-        return {job.job_id: job for job in jobs if job.job_id in wanted}
+        return look_in_queue(self.backend, self.queue, pending)
 
     def _has_ended(self, job_id: str) -> bool:
         return job_id in self.known and self.known[job_id].status in TERMINAL_STATUSES

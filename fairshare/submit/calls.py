@@ -1,5 +1,8 @@
 """Calls to Batch that are under way: one at a time, or a few at once in threads.
 
+Besides the calls that send a job there are looks at jobs that were sent, and calls that end one. They have a thread of
+their own, so that a slow look never holds up sending.
+
 Only the call itself happens in a thread. What to call, when, and what an answer means is `fairshare.submit.sending`'s,
 in the thread that asked, so that journal, pace and events need no lock.
 """
@@ -8,14 +11,25 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from fairshare.model import RUN_TAG, FairshareError, JobRef, JobRequest, ServiceError, ThrottledError
+from fairshare.model import (
+    RUN_TAG,
+    WAITING_STATUSES,
+    FairshareError,
+    JobRef,
+    JobRequest,
+    JobSummary,
+    ServiceError,
+    ThrottledError,
+)
 from fairshare.submit.ports import JobBackend
 from fairshare.submit.requests import PlannedJob
+from fairshare.submit.watch import LookPace, Watched, look
 
 
 @dataclass(frozen=True)
@@ -41,7 +55,23 @@ class Failed:
         return isinstance(self.error, FairshareError)
 
 
-Answer = Made | Failed
+@dataclass(frozen=True)
+class Looked:
+    """A look at jobs: what Batch knows of them, by job id, or why it did not answer."""
+
+    found: dict[str, JobSummary]
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class EndCalled:
+    """A call that ends a job came back. ``error`` None = Batch took it; the job ends in its own time."""
+
+    job_id: str
+    error: Exception | None = None
+
+
+Answer = Made | Failed | Looked | EndCalled
 
 
 class Calls(Protocol):
@@ -49,10 +79,20 @@ class Calls(Protocol):
 
     @property
     def width(self) -> int:
-        """How many calls may be under way at once."""
+        """How many calls that send may be under way at once."""
+
+    @property
+    def looks(self) -> LookPace:
+        """How often jobs may be looked at."""
 
     def start(self, job: PlannedJob, *, is_doubtful: bool) -> None:
         """Begin the call of a job. ``is_doubtful``: an earlier one may have made it, so a refusal is looked into."""
+
+    def look(self, jobs: Sequence[Watched]) -> None:
+        """Begin a look at jobs."""
+
+    def end(self, job_id: str, reason: str) -> None:
+        """Begin the call that ends a job, unless it has started meanwhile."""
 
     def wait(self, milliseconds: int) -> list[Answer]:
         """Return the answers that have come; when there are none, wait for the first, but not longer than so."""
@@ -89,16 +129,39 @@ def call(backend: JobBackend, job: PlannedJob, *, is_doubtful: bool) -> Answer:
         return Failed(job, error)
 
 
+def look_at(backend: JobBackend, jobs: Sequence[Watched]) -> Looked:
+    """Look at jobs; nothing is raised."""
+    try:
+        return Looked(look(backend, jobs))
+    except Exception as error:
+        return Looked({}, error)
+
+
+def end_job(backend: JobBackend, job_id: str, reason: str) -> EndCalled:
+    """End a job that still waits; nothing is raised.
+
+    One that has started meanwhile is left alone. When it starts between the look and the call, it is ended all the
+    same, which the next look shows.
+    """
+    try:
+        detail = backend.describe([job_id]).get(job_id)
+        if detail is not None and detail.status in WAITING_STATUSES:
+            backend.terminate(job_id, reason)
+    except Exception as error:
+        return EndCalled(job_id, error)
+    return EndCalled(job_id)
+
+
 @contextmanager
-def open_calls(backend: JobBackend, width: int) -> Iterator[Calls]:
-    """Yield what makes up to ``width`` calls at once.
+def open_calls(backend: JobBackend, width: int, looks: LookPace | None = None) -> Iterator[Calls]:
+    """Yield what makes up to ``width`` calls at once, and ``looks`` beside them; None = nobody needs them.
 
     The backend's ``submit`` must not retry by itself: nothing is retried by two layers.
     """
-    if width == 1:
+    if width == 1 and looks is None:
         yield CallsInTurn(backend)
         return
-    calls = CallsInThreads(backend, width)
+    calls = CallsInThreads(backend, width, looks or LookPace())
     try:
         yield calls
     finally:
@@ -110,13 +173,22 @@ class CallsInTurn:
 
     width = 1
 
-    def __init__(self, backend: JobBackend) -> None:
+    def __init__(self, backend: JobBackend, looks: LookPace | None = None) -> None:
+        self.looks = looks or LookPace()
         self._backend = backend
         self._answers: list[Answer] = []
 
     def start(self, job: PlannedJob, *, is_doubtful: bool) -> None:
         """Make the call."""
         self._answers.append(call(self._backend, job, is_doubtful=is_doubtful))
+
+    def look(self, jobs: Sequence[Watched]) -> None:
+        """Look at once."""
+        self._answers.append(look_at(self._backend, jobs))
+
+    def end(self, job_id: str, reason: str) -> None:
+        """End the job at once."""
+        self._answers.append(end_job(self._backend, job_id, reason))
 
     def wait(self, milliseconds: int) -> list[Answer]:
         """Return the answers."""
@@ -129,24 +201,29 @@ class CallsInThreads:
 
     Args:
         backend: must be usable from several threads.
-        width: calls that may be under way at once.
+        width: calls that send that may be under way at once.
+        looks: how often jobs may be looked at.
     """
 
-    def __init__(self, backend: JobBackend, width: int) -> None:
+    def __init__(self, backend: JobBackend, width: int, looks: LookPace | None = None) -> None:
         self.width = width
+        self.looks = looks or LookPace()
         self._backend = backend
-        self._started = 0
-        self._under_way = 0
-        self._calls: queue.SimpleQueue[tuple[PlannedJob, bool] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._senders = _Threads(width, "submit", self._answers)
+        self._watcher = _Threads(1, "watch", self._answers)
 
     def start(self, job: PlannedJob, *, is_doubtful: bool) -> None:
         """Hand the call to a thread."""
-        self._under_way += 1
-        if self._started < min(self._under_way, self.width):
-            self._started += 1
-            threading.Thread(target=self._work, name=f"submit-{self._started}", daemon=True).start()
-        self._calls.put((job, is_doubtful))
+        self._senders.make(partial(call, self._backend, job, is_doubtful=is_doubtful))
+
+    def look(self, jobs: Sequence[Watched]) -> None:
+        """Hand the look to the thread that is kept for it."""
+        self._watcher.make(partial(look_at, self._backend, jobs))
+
+    def end(self, job_id: str, reason: str) -> None:
+        """Hand the call to the thread that looks."""
+        self._watcher.make(partial(end_job, self._backend, job_id, reason))
 
     def wait(self, milliseconds: int) -> list[Answer]:
         """Return what has come, waiting for the first."""
@@ -156,8 +233,31 @@ class CallsInThreads:
             while True:
                 answers.append(self._answers.get_nowait())
         except queue.Empty:
-            self._under_way -= len(answers)
             return answers
+
+    def close(self) -> None:
+        """Let the threads end, each after its call."""
+        self._senders.close()
+        self._watcher.close()
+
+
+class _Threads:
+    """Up to ``most`` threads that make calls in turn; one begins only when all others are busy."""
+
+    def __init__(self, most: int, name: str, answers: queue.SimpleQueue[Answer]) -> None:
+        self._most = most
+        self._name = name
+        self._answers = answers
+        self._calls: queue.SimpleQueue[Callable[[], Answer] | None] = queue.SimpleQueue()
+        self._started = 0
+        self._idle = threading.Semaphore(0)
+
+    def make(self, call: Callable[[], Answer]) -> None:
+        """Have a call made."""
+        if not self._idle.acquire(blocking=False) and self._started < self._most:
+            self._started += 1
+            threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+        self._calls.put(call)
 
     def close(self) -> None:
         """Let the threads end, each after its call."""
@@ -165,6 +265,7 @@ class CallsInThreads:
             self._calls.put(None)
 
     def _work(self) -> None:
-        while (item := self._calls.get()) is not None:
-            job, is_doubtful = item
-            self._answers.put(call(self._backend, job, is_doubtful=is_doubtful))
+        while (call := self._calls.get()) is not None:
+            answer = call()
+            self._idle.release()
+            self._answers.put(answer)

@@ -30,10 +30,11 @@ from fairshare.submit.limits import (
 )
 from fairshare.submit.naming import name_problem
 from fairshare.submit.places import image_findings, role_findings, s3_findings
-from fairshare.submit.raw_fields import raw_findings
-from fairshare.submit.report import NEVER_FITS, Report
+from fairshare.submit.raw_fields import payload_findings, raw_findings
+from fairshare.submit.report import NEVER_FITS, Finding, Report
 from fairshare.submit.requests import MIN_ATTEMPT_SECONDS, max_runtime_of
 from fairshare.submit.resolve import QueueFacts, Queues
+from fairshare.submit.retries import retry_findings
 
 MAX_RUNTIME_SECONDS: Final = 28 * 86_400
 """Longest MaxRuntimeInSeconds (API_StoppingCondition)."""
@@ -54,15 +55,27 @@ def check_job(report: Report, job: JobSpec, queues: Queues, *, region: str, allo
     if wrong := name_problem(job.name):
         report.error(job, wrong, key="name")
     _check_priority(report, job)
+    report.add_all(job, raw_findings(job.training_job), stops_build=True)
+    if job.payload is not None:
+        report.add_all(job, payload_findings(job.payload), stops_build=True)
+    if job.retry is not None:
+        report.add_all(job, retry_findings(job.retry))
+    if not job.is_finished:
+        _check_files(report, job)
+    for placed in queues.by_queue(job):
+        _check_placed(report, placed, queues, region, allow_unknown_share)
+    _check_distinct(report, job, queues)
+
+
+def _check_placed(report: Report, job: JobSpec, queues: Queues, region: str, allow_unknown_share: bool) -> None:
+    """Note what is wrong with a job on one of its queues."""
     queue = _check_queue(report, job, queues)
     if queue is not None and queue.is_fair_share:
         _check_share(report, job, queue, allow_unknown_share)
     elif queue is not None:
         _check_fifo(report, job, queue, queues)
-    report.add_all(job, raw_findings(job.training_job), stops_build=True)
-    if job.trainer is None:
+    if not job.is_finished and (queue is not None or not job.has_open_type):
         _check_complete(report, job)
-        _check_files(report, job)
     if _has_final_shape(job):
         check_shape(report, job, queue, Shape.of_spec(job), region)
 
@@ -100,13 +113,30 @@ def check_written(report: Report, job: JobSpec, queue: QueueFacts | None, *, reg
 
     Values that become text only in the payload are taken as empty: their names can be wrong, their length not yet.
     """
-    if job.trainer is None and not _has_final_shape(job):
+    if not job.is_finished and not _has_final_shape(job):
         check_shape(report, job, queue, Shape.of_spec(job), region)
-    report.add_all(job, hyperparameter_findings(_texts(job.hyperparameters)))
-    report.add_all(job, environment_findings(_texts(job.environment)))
+    report.add_all(job, hyperparameter_findings(_raw(job, "HyperParameters") | _texts(job.hyperparameters)))
+    report.add_all(job, environment_findings(_raw(job, "Environment") | _texts(job.environment)))
     places = {"OutputDataConfig": {"S3OutputPath": job.output}, "CheckpointConfig": {"S3Uri": job.checkpoint}}
     report.add_all(job, s3_findings(places, region))
     report.add_all(job, tag_findings(job.tags))
+
+
+def check_alternative(
+    report: Report, job: JobSpec, payload: Mapping[str, Any], *, queue: QueueFacts, region: str
+) -> None:
+    """Note what another queue of a job cannot give to a training request that only shows what it asks for when built.
+
+    ``job`` is the job as it goes there, see `Queues.by_queue`.
+    """
+    if not _has_final_shape(job):
+        check_shape(report, job, queue, Shape.of_payload(payload), region)
+
+
+def _raw(job: JobSpec, section: str) -> dict[str, Any]:
+    """A map of the user's own request; empty when it is none."""
+    values = (job.payload or {}).get(section)
+    return values if isinstance(values, dict) else {}
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
@@ -127,10 +157,19 @@ def _check_queue(report: Report, job: JobSpec, queues: Queues) -> QueueFacts | N
         return None
     facts = queues.find(job.queue)
     if facts is None:
-        report.error(
-            job, f'unknown queue "{job.queue}"', key="queue", hint=did_you_mean(job.queue, queues.keys, "queues")
-        )
+        at = ("queues", str(job.queues.index(job.queue))) if job.queues else ("queue",)
+        hint = did_you_mean(job.queue, queues.keys, "queues")
+        report.add(job, Finding(f'unknown queue "{job.queue}"', at, hint))
     return facts
+
+
+def _check_distinct(report: Report, job: JobSpec, queues: Queues) -> None:
+    """A queue has several names; a job that moves to the queue it comes from would be sent twice."""
+    first: dict[str, str] = {}
+    for name in job.queues:
+        facts = queues.find(name)
+        if facts is not None and (other := first.setdefault(facts.name, name)) != name:
+            report.error(job, f"{other} and {name} are one queue", key="queues", hint="remove one of the two")
 
 
 def _check_priority(report: Report, job: JobSpec) -> None:
@@ -225,8 +264,8 @@ class Shape:
 
 
 def _has_final_shape(job: JobSpec) -> bool:
-    """Whether nothing can change what the spec asks for: no ModelTrainer of the user's own, no raw fields."""
-    return job.trainer is None and not job.training_job
+    """Whether nothing can change what the spec asks for: no ModelTrainer or request of the user's, no raw fields."""
+    return not job.is_finished and not job.training_job
 
 
 def check_shape(report: Report, job: JobSpec, queue: QueueFacts | None, shape: Shape, region: str) -> None:
@@ -239,6 +278,8 @@ def check_shape(report: Report, job: JobSpec, queue: QueueFacts | None, shape: S
     if queue is not None and queue.instance_types:
         for instance_type in {name: None for name, _ in shape.groups if name and name not in queue.instance_types}:
             hint = did_you_mean(instance_type, queue.instance_types, "instance types")
+            if job.queues:
+                hint += "; without an instance_type the job takes that of each of its queues"
             report.error(
                 job, f"queue {queue.key} is not for instance type {instance_type}", key="instance_type", hint=hint
             )

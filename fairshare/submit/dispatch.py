@@ -7,20 +7,24 @@ a journal from which the run can go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fairshare.model import API_VERSION, FairshareError, JobRef, JobRequest, PartialError, Problem
 from fairshare.scheduler.clock import Clock
 from fairshare.submit.calls import Calls
+from fairshare.submit.conditions import Skip
 from fairshare.submit.events import Event, UploadsDone, UploadsStarted
+from fairshare.submit.fallback import Fallback
 from fairshare.submit.journal import Journal
 from fairshare.submit.ports import Payloads, SourceSummary, Upload
 from fairshare.submit.rate import Pace
+from fairshare.submit.records import after_fields
+from fairshare.submit.release import Earlier, Release
 from fairshare.submit.requests import PlannedJob, RunIdentity
+from fairshare.submit.rules import NO_RULES, RunRules
 from fairshare.submit.secrets import masked
 from fairshare.submit.sending import Sending, Stopped, UnnotedError
 from fairshare.submit.waves import Wave
@@ -39,6 +43,9 @@ class SubmitPlan:
     uploads: tuple[Upload, ...] = ()
     warnings: tuple[Problem, ...] = ()
     sources: tuple[SourceSummary, ...] = ()
+    rules: RunRules = NO_RULES
+    capacities: Mapping[str, int] = field(default_factory=dict)
+    """Instances of the queues that the jobs go to, by the queue's name in AWS; for predictions only."""
 
     def jobs_of(self, wave: Wave) -> tuple[PlannedJob, ...]:
         """Return the jobs of one wave, in sending order."""
@@ -76,6 +83,11 @@ class SubmitPlan:
             ],
             "uploads": [{"s3_uri": each.s3_uri, "bytes": len(each.body), "label": each.label} for each in self.uploads],
             "sources": [asdict(source) for source in self.sources],
+            "rules": {
+                "max_in_flight": self.rules.max_in_flight,
+                "auto": None if self.rules.auto is None else {"hold_runnable": self.rules.auto.hold_runnable},
+                "limits": asdict(self.rules.limits),
+            },
             "requests": [_request_json(job) for job in self.jobs],
             "warnings": [str(problem) for problem in self.warnings],
         }
@@ -83,7 +95,7 @@ class SubmitPlan:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What became of a plan: each of its jobs is in exactly one of ``sent``, ``refused`` and ``left``.
+    """What became of a plan: each of its jobs is in exactly one of ``sent``, ``refused``, ``skipped`` and ``left``.
 
     ``left`` jobs were not sent as far as is known; the first of them may have arrived when a call had no answer.
     """
@@ -92,6 +104,8 @@ class RunResult:
     sent: tuple[tuple[PlannedJob, JobRef], ...] = ()
     refused: tuple[tuple[PlannedJob, str], ...] = ()
     left: tuple[PlannedJob, ...] = ()
+    skipped: tuple[tuple[PlannedJob, Skip], ...] = ()
+    """Jobs that are not sent because of how those they come after ended."""
     repeated_calls: int = 0
     interrupted: bool = False
     cause: FairshareError | None = None
@@ -99,25 +113,33 @@ class RunResult:
 
     def summary(self) -> str:
         """Return the counts as one line: ``6 submitted, 1 refused, 5 not sent``."""
-        counts = ((len(self.sent), "submitted"), (len(self.refused), "refused"), (len(self.left), "not sent"))
+        counts = (
+            (len(self.sent), "submitted"),
+            (len(self.refused), "refused"),
+            (len(self.skipped), "skipped"),
+            (len(self.left), "not sent"),
+        )
         return ", ".join(f"{count} {what}" for count, what in counts if count or what == "submitted")
 
     def error(self) -> FairshareError | None:
         """Return what the command must fail with, or None.
 
-        The cause of an early end; `PartialError` when some of many were refused, `FairshareError` when all were. An
-        interruption is the caller's to report: it knows the signal.
+        The cause of an early end; `PartialError` when some of many were refused, or skipped because others failed,
+        `FairshareError` when all were. An interruption is the caller's to report: it knows the signal.
         """
         if self.cause is not None:
             message = f"{self.cause.message} ({self.summary()} of run {self.run_id})"
             return type(self.cause)(message, hint=self._resume_hint(self.cause.hint or ""))
-        if not self.refused:
+        skipped = [(job, skip) for job, skip in self.skipped if skip.is_failure]
+        if not self.refused and not skipped:
             return None
         kind = PartialError if self.sent else FairshareError
         lines = [f"{job.request.job_name}: {message}" for job, message in self.refused]
+        lines += [f"{job.request.job_name}: skipped, {skip.reason}" for job, skip in skipped]
+        what = "those that were refused" if self.refused else "what failed and what was skipped"
         return kind(
             "\n".join([f"{self.summary()} of run {self.run_id}", *lines]),
-            hint=f"once the cause is removed, `fairshare resume {self.run_id} --failed` sends those that were refused",
+            hint=f"once the cause is removed, `fairshare resume {self.run_id} --failed` sends {what}",
         )
 
     def _resume_hint(self, hint: str) -> str:
@@ -143,6 +165,7 @@ class RunResult:
                 for job, ref in self.sent
             ],
             "refused": [{"job_name": job.request.job_name, "message": message} for job, message in self.refused],
+            "skipped": [{"job_name": job.request.job_name, "reason": skip.reason} for job, skip in self.skipped],
             "not_sent": [job.request.job_name for job in self.left],
         }
 
@@ -161,7 +184,7 @@ def dispatch(
     pace: Pace,
     on_event: Callable[[Event], None],
     stop: Callable[[], bool],
-    in_doubt: AbstractSet[int] | None = None,
+    earlier: Earlier | None = None,
 ) -> RunResult:
     """Send a plan and return what became of it.
 
@@ -173,15 +196,18 @@ def dispatch(
         pace: rate of calls, and back-off after a failed one.
         on_event: told of everything.
         stop: asked between calls and at least every 200 ms of waiting; True ends sending and keeps what was sent.
-        in_doubt: indexes of jobs that an earlier session may have sent; None = a new run, whose journal begins here.
+        earlier: what earlier sessions left; None = a new run, whose journal begins here.
 
     Raises:
         FairshareError: the journal failed before the first call; later failures are in the result.
     """
-    if in_doubt is None:
-        journal.begin(plan.identity, plan.waves, plan.jobs)
-    timetable = [(wave, plan.jobs_of(wave)) for wave in plan.waves]
-    sending = Sending(timetable, calls, journal, clock, pace, on_event, stop, in_doubt or frozenset())
+    if earlier is None:
+        journal.begin(plan.identity, plan.waves, plan.jobs, plan.rules)
+        earlier = Earlier()
+    may_move = any(job.alternatives for job in (*plan.jobs, *(each.job for each in earlier.past)))
+    moves = Fallback() if may_move else None
+    release = Release(plan.jobs, plan.waves, plan.rules, clock, on_event, earlier.past, moves)
+    sending = Sending(release, calls, journal, clock, pace, on_event, stop, earlier.in_doubt)
     interrupted, cause = False, None
     try:
         sending.run()
@@ -193,12 +219,18 @@ def dispatch(
         sending.finish(was_stopped=interrupted)
     except UnnotedError as error:
         cause = _both(cause, error)
-    settled = {job.index for job, _ in (*sending.sent, *sending.refused)}
+    return _result(plan, sending, interrupted=interrupted, cause=cause)
+
+
+def _result(plan: SubmitPlan, sending: Sending, *, interrupted: bool, cause: FairshareError | None) -> RunResult:
+    settled = {job.index for job, _ in (*sending.sent, *sending.refused, *sending.skipped)}
+    wanted = {job.index: job for job in plan.jobs} | sending.moved
     return RunResult(
         run_id=plan.identity.run_id,
         sent=tuple(sorted(sending.sent, key=lambda each: each[0].index)),
         refused=tuple(sorted(sending.refused, key=lambda each: each[0].index)),
-        left=tuple(job for job in plan.jobs if job.index not in settled),
+        left=tuple(wanted[index] for index in sorted(wanted) if index not in settled),
+        skipped=tuple(sorted(sending.skipped, key=lambda each: each[0].index)),
         repeated_calls=sending.repeated,
         interrupted=interrupted,
         cause=cause or sending.trouble,
@@ -216,6 +248,7 @@ def _request_json(job: PlannedJob) -> dict[str, Any]:
         "job_name": request.job_name,
         "job_queue": request.job_queue,
         "wave": job.wave,
+        "after": after_fields(job),
         "share_identifier": request.share_identifier,
         "scheduling_priority": request.scheduling_priority,
         "attempt_duration_seconds": request.attempt_duration_seconds,
@@ -223,6 +256,8 @@ def _request_json(job: PlannedJob) -> dict[str, Any]:
         "client_token": request.client_token,
         "tags": dict(request.tags),
         "payload": masked(request.payload, job.secrets),
+        "alternatives": [asdict(each) for each in job.alternatives],
+        "fallback_after": job.fallback_after,
     }
 
 

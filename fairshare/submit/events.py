@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairshare.model import JobRef
+from fairshare.model import JobRef, JobSummary
+from fairshare.submit.conditions import Skip
 from fairshare.submit.requests import PlannedJob
 from fairshare.submit.waves import Wave
 
@@ -58,6 +59,55 @@ class JobRefused:
 
 
 @dataclass(frozen=True)
+class JobSkipped:
+    """A job will not be sent: what it comes after did not end as it must."""
+
+    job: PlannedJob
+    skip: Skip
+
+
+@dataclass(frozen=True)
+class JobEnded:
+    """A job was seen to have ended, SUCCEEDED or FAILED."""
+
+    job: PlannedJob
+    seen: JobSummary
+
+
+@dataclass(frozen=True)
+class JobMoved:
+    """A job goes on on another queue, as ``job``."""
+
+    job: PlannedJob
+    from_queue: str
+    why: str
+
+
+@dataclass(frozen=True)
+class JobsAwaited:
+    """Nothing can be sent before something happens to jobs that were; told again at every look while waiting."""
+
+    why: str
+    """``3 jobs wait for others``, ``40 jobs are in flight``, ``8 jobs are launching``."""
+
+
+@dataclass(frozen=True)
+class LaunchIsSlow:
+    """A job has been launching for ``took`` ms and is not waited for any longer."""
+
+    job: PlannedJob
+    took: int
+
+
+@dataclass(frozen=True)
+class LookFailed:
+    """The jobs could not be looked at; they are looked at again after ``wait`` ms."""
+
+    message: str
+    wait: int
+
+
+@dataclass(frozen=True)
 class CallRepeated:
     """A call failed for a passing reason (throttled, no answer, 5xx) and is made again after ``wait`` ms."""
 
@@ -66,4 +116,18 @@ class CallRepeated:
     wait: int
 
 
-Event = UploadsStarted | UploadsDone | WaveAwaited | WaveStarted | JobSent | JobRefused | CallRepeated
+Event = (
+    UploadsStarted
+    | UploadsDone
+    | WaveAwaited
+    | WaveStarted
+    | JobSent
+    | JobRefused
+    | JobSkipped
+    | JobEnded
+    | JobMoved
+    | JobsAwaited
+    | LaunchIsSlow
+    | LookFailed
+    | CallRepeated
+)

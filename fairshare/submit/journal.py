@@ -9,6 +9,8 @@ job         one for each job: index, wave, and the whole frozen request. Header 
 intent      fsynced *before* the call that sends a job; a batch of them at once
 outcome     after it: the job's id, or AWS's refusal, or neither when it is certain that nothing was made
 ended       how a job ended, when somebody has seen it: Batch forgets jobs 7 days after their end
+skipped     a job that is not sent because of how those it comes after ended
+moved       fsynced: a job goes on on another queue, with this request, once its attempt before has ended
 ==========  ============================================================================================================
 
 So a job without intent was never sent, and an intent without outcome may or may not have arrived: sending the same
@@ -24,94 +26,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from fairshare.config.jobs import SecretRef
 from fairshare.model import (
     FairshareError,
     InvalidFileError,
     JobRef,
-    JobRequest,
-    JobStatus,
     NotFoundError,
     Problem,
     UsageError,
 )
+from fairshare.submit.conditions import Skip
 from fairshare.submit.holder import Holder, RunLock
-from fairshare.submit.lines import check_seq, decode, encode
+from fairshare.submit.lines import decode, encode
 from fairshare.submit.naming import check_run_id
-from fairshare.submit.requests import PlannedJob, RunIdentity, again, payload_sha256
-from fairshare.submit.secrets import with_references
+from fairshare.submit.records import FORMAT, RunReader, RunRecord, job_fields, no_run, request_fields
+from fairshare.submit.requests import PlannedJob, RunIdentity
+from fairshare.submit.rules import NO_RULES, RunRules
 from fairshare.submit.waves import Wave
-
-FORMAT: Final = 2
-"""Version of the file's format. Files of every version up to this one can be read.
-
-2 added ``ended``, outcomes without id and error, and attempts after the first.
-"""
 
 SUFFIX: Final = ".jsonl"
 _OUTCOME: Final = b'"type":"outcome"'
-
-
-@dataclass(frozen=True)
-class JobRecord:
-    """One job of a run, as far as the journal knows. ``request.payload`` has references in place of secret values.
-
-    ``job_id``, ``job_arn`` and ``error`` are of the latest attempt; ``request`` is of the first, see `as_planned`.
-    """
-
-    index: int
-    wave: int
-    request: JobRequest
-    payload_sha256: str
-    secrets: Mapping[str, SecretRef]
-    attempt: int = 1
-    intended_at: int | None = None
-    """When the latest intent was noted, in ms since the epoch; None = there is no call without an outcome."""
-    job_id: str | None = None
-    job_arn: str | None = None
-    error: str | None = None
-    status: str | None = None
-    """``SUCCEEDED`` or ``FAILED`` once somebody has seen it."""
-
-    @property
-    def state(self) -> str:
-        """``sent``, ``failed`` (refused, or it ended so), ``unknown`` (called, no outcome known) or ``waiting``."""
-        if self.error is not None or self.status == JobStatus.FAILED:
-            return "failed"
-        if self.job_id is not None:
-            return "sent"
-        return "waiting" if self.intended_at is None else "unknown"
-
-    def as_planned(self, payload: str | None = None) -> PlannedJob:
-        """Return the job as its latest attempt is sent, with a payload that holds its secrets, or with references."""
-        request = self.request if payload is None else replace(self.request, payload=payload)
-        return again(PlannedJob(self.index, self.wave, request, self.secrets), self.attempt)
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """A whole run as its journal tells it. Times are milliseconds since the epoch."""
-
-    path: Path
-    identity: RunIdentity
-    queues: tuple[str, ...]
-    waves: tuple[Wave, ...]
-    jobs: tuple[JobRecord, ...]
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return self.identity.run_id
-
-    def count(self, *states: str) -> int:
-        """Return how many jobs are in one of the states of `JobRecord.state`."""
-        return sum(job.state in states for job in self.jobs)
 
 
 def journal_path(runs_dir: Path, run_id: str) -> Path:
@@ -234,7 +172,7 @@ class Journal:
         Raises as `read_run` does, and RunHeldError when another process holds the run.
         """
         if not path.exists():
-            raise _no_run(path)
+            raise no_run(path)
         journal = cls(path, RunLock.acquire(path, holder))
         try:
             record, sound, journal._seq = _read(path)
@@ -253,16 +191,19 @@ class Journal:
         """What was wrong with the file when it was opened, and is repaired."""
         return self.record.warnings if self.record else ()
 
-    def begin(self, identity: RunIdentity, waves: Sequence[Wave], jobs: Sequence[PlannedJob]) -> None:
+    def begin(
+        self, identity: RunIdentity, waves: Sequence[Wave], jobs: Sequence[PlannedJob], rules: RunRules = NO_RULES
+    ) -> None:
         """Write the header and every job, all or nothing, and be ready for intents.
 
         Raises:
             FairshareError: the disk is full or the directory cannot be written. Nothing was sent.
         """
-        queues = sorted({job.request.job_queue for job in jobs})
-        header = {"format": FORMAT, **asdict(identity), "total": len(jobs), "queues": queues}
+        queues = {job.request.job_queue for job in jobs} | {to.job_queue for job in jobs for to in job.alternatives}
+        header = {"format": FORMAT, **asdict(identity), "total": len(jobs), "queues": sorted(queues)}
         header["waves"] = [asdict(wave) for wave in waves]
-        records = [("header", header), *(("job", _job_fields(job)) for job in jobs)]
+        header["rules"] = rules.to_json()
+        records = [("header", header), *(("job", job_fields(job)) for job in jobs)]
         text = b"".join(encode(seq, kind, fields) for seq, (kind, fields) in enumerate(records))
         try:
             _write_whole(self.path, text)
@@ -296,9 +237,38 @@ class Journal:
         """Note that the intended call certainly made no job: it was throttled, or its credentials were refused."""
         self._append([("outcome", {"index": index, "at": at})])
 
-    def ended(self, index: int, status: str, at: int) -> None:
-        """Note how a job ended, as somebody has seen at ``at``: ``SUCCEEDED`` or ``FAILED``."""
-        self._append([("ended", {"index": index, "at": at, "status": status})])
+    def ended(
+        self,
+        index: int,
+        status: str,
+        at: int,
+        *,
+        reason: str | None = None,
+        training_job_name: str | None = None,
+        started_at: int | None = None,
+        stopped_at: int | None = None,
+        output: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Note how a job ended, as somebody has seen at ``at``: ``SUCCEEDED`` or ``FAILED``. None = not known."""
+        details = {
+            "reason": reason,
+            "training_job_name": training_job_name,
+            "started_at": started_at,
+            "stopped_at": stopped_at,
+            "output": output or None,
+        }
+        known = {name: value for name, value in details.items() if value is not None}
+        self._append([("ended", {"index": index, "at": at, "status": status, **known})])
+
+    def skipped(self, index: int, skip: Skip, at: int) -> None:
+        """Note that a job is not sent because of how those it comes after ended."""
+        self._append([("skipped", {"index": index, "at": at, **asdict(skip)})])
+
+    def moved(self, job: PlannedJob, at: int) -> None:
+        """Note, on the disk, that a job whose attempt has ended is sent next as ``job``, on another queue."""
+        fields = {"index": job.index, "at": at, "attempt": job.attempt, "queue": job.request.job_queue}
+        self._priorities[job.index] = job.request.scheduling_priority
+        self._append([("moved", {**fields, **request_fields(job)})], sync=True)
 
     def close(self) -> None:
         """Put everything on the disk and let the run go. Idempotent."""
@@ -351,22 +321,15 @@ def _write_whole(path: Path, text: bytes) -> None:
         os.close(directory)
 
 
-def _job_fields(job: PlannedJob) -> dict[str, Any]:
-    request = asdict(replace(job.request, payload=with_references(job.request.payload, job.secrets)))
-    secrets = {key: asdict(reference) for key, reference in job.secrets.items()}
-    digest = payload_sha256(job.request.payload)
-    return {"index": job.index, "wave": job.wave, "request": request, "payload_sha256": digest, "secrets": secrets}
-
-
 def _read(path: Path) -> tuple[RunRecord, int, int]:
     """Return the run, the length of the sound part of the file in bytes, and the next ``seq``."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise _no_run(path) from None
+        raise no_run(path) from None
     end = content.rfind(b"\n") + 1
     lines = content[:end].split(b"\n")[:-1]
-    reader = _Reader(path)
+    reader = RunReader(path)
     for number, line in enumerate(lines, start=1):
         try:
             reader.take(decode(line), number - 1)
@@ -375,82 +338,3 @@ def _read(path: Path) -> tuple[RunRecord, int, int]:
             hint = "the run cannot be trusted; `fairshare queue` shows what is in the queue"
             raise InvalidFileError([Problem(str(path), number, 1, f"damaged journal: {what}", hint=hint)]) from None
     return reader.result(torn=len(content) - end), end, len(lines)
-
-
-def _no_run(path: Path) -> NotFoundError:
-    return NotFoundError(
-        f'there is no run "{path.stem}": nothing was sent', hint=f"journals are in {path.parent}; submit it again"
-    )
-
-
-class _Reader:
-    """Builds a `RunRecord` from records in file order."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._header: dict[str, Any] | None = None
-        self._jobs: list[JobRecord] = []
-
-    def take(self, record: dict[str, Any], seq: int) -> None:
-        """Add one record; ValueError, KeyError, TypeError or IndexError when it does not belong there."""
-        check_seq(record, seq)
-        kind = record["type"]
-        if (kind == "header") != (seq == 0):
-            raise ValueError("a header belongs on the first line and nowhere else")
-        if kind == "header":
-            if record["format"] > FORMAT:
-                message = f"this journal has format {record['format']}, this fairshare reads up to {FORMAT}"
-                raise InvalidFileError([Problem(str(self._path), 1, 1, message, hint="upgrade fairshare")])
-            self._header = record
-        elif kind == "job":
-            self._jobs.append(_job_record(record, index=len(self._jobs)))
-        elif kind in ("intent", "outcome", "ended"):
-            self._jobs[record["index"]] = self._updated(record, kind)
-        else:
-            raise ValueError(f'unknown record "{kind}"')
-
-    def _updated(self, record: dict[str, Any], kind: str) -> JobRecord:
-        index = int(record["index"])
-        if not 0 <= index < len(self._jobs):
-            raise ValueError(f"there is no job {index}")
-        job = self._jobs[index]
-        match kind:
-            case "intent":
-                attempt = record.get("attempt", 1)
-                if attempt > job.attempt:
-                    job = replace(job, attempt=attempt, job_id=None, job_arn=None, error=None, status=None)
-                return replace(job, intended_at=record["at"])
-            case "outcome":
-                job = replace(job, job_id=record.get("job_id"), job_arn=record.get("job_arn"), intended_at=None)
-                return replace(job, error=record.get("error"))
-            case _:
-                return replace(job, status=record["status"])
-
-    def result(self, *, torn: int) -> RunRecord:
-        """Return the run; ``torn`` bytes stood behind the last whole line."""
-        header = self._header
-        if header is None or len(self._jobs) < header["total"]:
-            raise _no_run(self._path)
-        warning = f"{self._path}: the last record was torn by a crash and is ignored ({torn} bytes)"
-        return RunRecord(
-            path=self._path,
-            identity=RunIdentity(
-                header["run_id"],
-                header["created_at"],
-                header["region"],
-                header["account_id"],
-                header.get("job_file"),
-            ),
-            queues=tuple(header["queues"]),
-            waves=tuple(Wave(**wave) for wave in header["waves"]),
-            jobs=tuple(self._jobs),
-            warnings=(warning,) if torn else (),
-        )
-
-
-def _job_record(record: dict[str, Any], index: int) -> JobRecord:
-    if record["index"] != index:
-        raise ValueError(f"job {record['index']} stands where job {index} belongs")
-    secrets = {key: SecretRef(**reference) for key, reference in record["secrets"].items()}
-    request = JobRequest(**record["request"])
-    return JobRecord(index, record["wave"], request, record["payload_sha256"], secrets)

@@ -127,7 +127,7 @@ def assign_names(run_id: str, labels: Sequence[str]) -> list[JobNames]:
     is too long the beginning and the end are kept (``bert-large-pretraining-lr0-1-seed3`` gives
     ``bert-lar-lr0-1-seed3``).
     """
-    token = hashlib.sha256(run_id.encode()).hexdigest()[:_TOKEN_LENGTH]
+    token = _token_of(run_id)
     batch = _Distinct(token, limit=MAX_NAME, compared=MAX_BATCH_NAME)
     sagemaker = _Distinct(token, limit=SURVIVING, compared=SURVIVING)
     return [
@@ -137,6 +137,15 @@ def assign_names(run_id: str, labels: Sequence[str]) -> list[JobNames]:
         )
         for label in labels
     ]
+
+
+def label_of(job_name: str, run_id: str) -> str:
+    """Return what a job name says beside the token of its run: equal for equal labels, whatever the run."""
+    return job_name.removesuffix(f"-{_token_of(run_id)}")
+
+
+def _token_of(run_id: str) -> str:
+    return hashlib.sha256(run_id.encode()).hexdigest()[:_TOKEN_LENGTH]
 
 
 def _shorten(name: str) -> str:
@@ -160,7 +169,7 @@ class _Distinct:
 
     def add(self, stem: str) -> str:
         """Return ``stem-token``, or ``stem-N-token`` with the smallest N from 2 on that is new."""
-        numbers = self._counters.setdefault(stem.lower(), itertools.count(1))
+        numbers = self._counters.setdefault(stem[: self._limit].lower(), itertools.count(1))
         name = next(new for number in numbers if self._key(new := self._numbered(stem, number)) not in self._taken)
         self._taken.add(self._key(name))
         return name

@@ -93,6 +93,9 @@ class Payloads(Protocol):
     def build(self, spec: JobSpec) -> BuiltPayload:
         """Return the payload of one job without any side effect: no write, no upload, no network.
 
+        Jobs that differ in hyperparameters, environment, checkpoint and tags only, one after the other, cost no more
+        than the first of them.
+
         What is wrong with the job is a UsageError, an InfeasibleError or a NotFoundError with one problem a line.
         """
 

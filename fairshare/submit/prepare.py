@@ -1,28 +1,37 @@
 """From what a user asked for to a `SubmitPlan`: nothing is written or sent, and every problem is told at once.
 
-``resolve -> check -> expand sweeps -> build payloads -> check -> name -> requests -> check -> waves``. A job with a
-problem goes on as far as it can, so that a user who has corrected a share does not then learn of a value that is too
-long.
+``resolve -> check -> expand sweeps -> build payloads -> check -> name -> requests -> check -> waves and rules``. A job
+with a problem goes on as far as it can, so that a user who has corrected a share does not then learn of a value that is
+too long.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from fairshare.config.jobs import JobSpec, SecretRef, WavesSpec
-from fairshare.model import InfeasibleError, NotFoundError, UsageError
-from fairshare.submit.checks import check_job, check_payload, check_request, check_written
+from fairshare.config.jobs import AutoWaves, JobSpec, Limits, SecretRef, WavesSpec
+from fairshare.config.times import Window
+from fairshare.model import InfeasibleError, NotFoundError, Problem, UsageError
+from fairshare.submit.checks import check_alternative, check_job, check_payload, check_request, check_written
+from fairshare.submit.dependencies import check_dependencies, expand_dependencies
 from fairshare.submit.dispatch import SubmitPlan
+from fairshare.submit.launches import launch_warnings
+from fairshare.submit.launching import launch_of
 from fairshare.submit.naming import assign_names
+from fairshare.submit.only_failed import only
+from fairshare.submit.payload_target import build_from_payload
 from fairshare.submit.ports import BuiltPayload, Payloads, SourceSummary, Upload
 from fairshare.submit.report import Finding, Report, raise_errors
-from fairshare.submit.requests import PlannedJob, RunIdentity, build_request, tags_of
+from fairshare.submit.requests import Alternative, PlannedJob, RunIdentity, build_request, moved, tags_of
 from fairshare.submit.resolve import Overrides, QueueFacts, Queues, resolve
+from fairshare.submit.rules import RunRules
 from fairshare.submit.sweep import expand
 from fairshare.submit.waves import Wave, plan_waves
+from fairshare.submit.windows import Gate
 
 if TYPE_CHECKING:
     from fairshare.config.project import Project
@@ -39,11 +48,19 @@ class SubmitOptions:
     """What the command line says about a submission as a whole."""
 
     overrides: Overrides = field(default_factory=Overrides)
-    waves: WavesSpec | None = None
-    """None = all at once."""
+    waves: WavesSpec | AutoWaves | None = None
+    """None = all at once. Its times count only as ``start_at`` and ``window`` here."""
     start_at: int | None = None
     """When the first wave starts, ms since the epoch; None = at the run's ``created_at``."""
+    window: Window | None = None
+    """When waves may start; None = at any time."""
+    limits: Limits = field(default_factory=Limits)
+    """What the job file says; the project's fill what it does not say."""
+    max_in_flight: int | None = None
+    """Jobs of the run between their acceptance and their end; None = any number."""
     allow_unknown_share: bool = False
+    only: frozenset[str] | None = None
+    """Labels of the jobs to send (`fairshare.submit.only_failed`); None = all of them."""
     attempt_timeout: int | None = None
     """Seconds after which Batch ends an attempt; None = as long as the training job itself may run."""
 
@@ -82,14 +99,24 @@ def prepare(
         check_job(report, job, queues, region=identity.region, allow_unknown_share=options.allow_unknown_share)
         if not report.can_build(job):
             check_written(report, job, queues.find(job.queue or ""), region=identity.region)
-    jobs = [point for job in written if report.can_build(job) for point in _points(report, job)]
+    check_dependencies(report, written)
+    expanded = [_points(report, job) if report.can_build(job) else [] for job in written]
+    if options.only is not None and any(expanded):
+        expanded = only(expanded, options.only, identity.run_id)
+    jobs = [point for points in expanded for point in points]
     waves = _waves(len(jobs), identity, options)
     builder = _Builder(report, queues, payloads, identity, options)
     planned = builder.plan(jobs, waves)
     problems = report.problems()
     raise_errors(problems)
+    after = expand_dependencies(written, expanded)
+    planned = [replace(job, after=after[job.index]) for job in planned]
+    rules = _rules(project, options)
+    warnings = (*problems, *_rule_warnings(planned, rules, identity, options))
     uploads, sources = tuple(builder.uploads.values()), tuple(builder.sources.values())
-    return SubmitPlan(identity, waves, tuple(planned), uploads, tuple(problems), sources)
+    found = [queues.find(job.request.job_queue) for job in planned]
+    capacities = {queue.name: queue.capacity for queue in found if queue is not None}
+    return SubmitPlan(identity, waves, tuple(planned), uploads, warnings, sources, rules, capacities)
 
 
 def _with_project_tags(job: JobSpec, project: Project | None) -> JobSpec:
@@ -107,8 +134,35 @@ def _points(report: Report, job: JobSpec) -> list[JobSpec]:
 
 def _waves(count: int, identity: RunIdentity, options: SubmitOptions) -> tuple[Wave, ...]:
     start_at = options.start_at if options.start_at is not None else identity.created_at
-    size, interval = (options.waves.size, options.waves.interval) if options.waves else (None, 0)
-    return plan_waves(count, size, interval, start_at)
+    fixed = options.waves if isinstance(options.waves, WavesSpec) else None
+    size, interval = (fixed.size, fixed.interval) if fixed is not None else (None, 0)
+    return plan_waves(count, size, interval, start_at, options.window, timed=options.start_at is not None)
+
+
+def _rules(project: Project | None, options: SubmitOptions) -> RunRules:
+    if options.max_in_flight is not None and options.max_in_flight < 1:
+        raise UsageError(
+            f"{options.max_in_flight} jobs in flight are too few: not even one could be sent",
+            hint="give --max-in-flight 1 or more, or leave it out",
+        )
+    return RunRules(
+        gate=Gate(options.start_at, options.window),
+        max_in_flight=options.max_in_flight,
+        auto=options.waves if isinstance(options.waves, AutoWaves) else None,
+        limits=options.limits if project is None else options.limits.over(project.limits),
+    )
+
+
+def _rule_warnings(
+    jobs: Sequence[PlannedJob], rules: RunRules, identity: RunIdentity, options: SubmitOptions
+) -> list[Problem]:
+    if rules.auto is not None:
+        texts = launch_warnings([launch_of(job) for job in jobs], rules.limits)
+    elif options.limits != Limits():
+        texts = ["limits are for launches that are paced: without `waves: auto` they change nothing"]
+    else:
+        texts = []
+    return [Problem(identity.job_file or "command line", 0, 0, text, severity="warning") for text in texts]
 
 
 @dataclass
@@ -124,14 +178,14 @@ class _Builder:
     """What the planned jobs want uploaded, by URI."""
     sources: dict[str, SourceSummary] = field(default_factory=dict)
     """The code of the planned jobs, by URI."""
-    _built: dict[object, BuiltPayload | None] = field(default_factory=dict)
 
     def plan(self, jobs: Sequence[JobSpec], waves: Sequence[Wave]) -> list[PlannedJob]:
         """Return the planned jobs; fills `uploads` and `sources`."""
         wave_of = [wave.number for wave in waves for _ in range(wave.count)]
         names = assign_names(self.identity.run_id, [job.name for job in jobs])
         planned: list[PlannedJob] = []
-        for index, job in enumerate(jobs):
+        for index, written in enumerate(jobs):
+            job, *others = self.queues.by_queue(written)
             built = self._build(job)
             queue = self.queues.find(job.queue or "")
             if built is None:
@@ -155,27 +209,47 @@ class _Builder:
                 self.report.error(job, error.message, hint=error.hint or "")
                 continue
             check_request(self.report, job, request)
-            planned.append(PlannedJob(index, wave_of[index], request, _secrets(job, built)))
+            peak = job.resources.launch_peak if job.resources is not None else None
+            new = PlannedJob(index, wave_of[index], request, _secrets(job, built), launch_peak=peak)
+            planned.append(self._with_alternatives(new, job, others))
             self.uploads |= {upload.s3_uri: upload for upload in built.uploads}
             if built.source is not None:
                 self.sources[built.source.s3_uri] = built.source
         return planned
 
+    def _with_alternatives(self, planned: PlannedJob, job: JobSpec, others: Sequence[JobSpec]) -> PlannedJob:
+        """Return a planned job that may move to its other queues. Each move is checked as if it were made."""
+        if not others:
+            return planned
+        known = [(other, queue) for other in others if (queue := self.queues.find(other.queue or "")) is not None]
+        own_type = json.loads(planned.request.payload).get("ResourceConfig", {}).get("InstanceType")
+        has_own_type = own_type == job.instance_type
+        alternatives = tuple(
+            Alternative(
+                queue.name,
+                other.share,
+                other.priority,
+                other.instance_type if has_own_type else None,
+            )
+            for other, queue in known
+        )
+        planned = replace(planned, alternatives=alternatives, fallback_after=job.fallback_after)
+        for other, queue in known:
+            there = moved(planned, queue.name, 2).request
+            check_alternative(self.report, other, json.loads(there.payload), queue=queue, region=self.identity.region)
+            check_request(self.report, other, there)
+        return planned
+
     def _build(self, job: JobSpec) -> BuiltPayload | None:
-        """Return the payload of a job, None when it has none. Jobs that differ in nothing it depends on share one."""
-        neutral = replace(job, origin=replace(job.origin, line=0, column=0), trainer=None)
-        neutral = replace(neutral, queue=None, share=None, priority=None)
-        key = (id(job.trainer), repr(neutral))
-        if key not in self._built:
-            self._built[key] = None
-            try:
-                self._built[key] = self.payloads.build(job)
-            except (UsageError, InfeasibleError, NotFoundError) as error:
-                for line in error.message.splitlines():
-                    message = _without_place(line, job)
-                    self.report.add(job, Finding(message, _value_named_in(message, job), error.hint or ""))
-        built = self._built[key]
-        for warning in built.warnings if built else ():
+        """Return the payload of a job, None when it has none."""
+        try:
+            built = self.payloads.build(job) if job.payload is None else build_from_payload(job)
+        except (UsageError, InfeasibleError, NotFoundError) as error:
+            for line in error.message.splitlines():
+                message = _without_place(line, job)
+                self.report.add(job, Finding(message, _value_named_in(message, job), error.hint or ""))
+            return None
+        for warning in built.warnings:
             self.report.warning(job, _without_place(warning, job))
         return built
 

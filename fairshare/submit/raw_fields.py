@@ -6,6 +6,7 @@ A misspelt field, or a number where SageMaker wants text, would come back as a F
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from fairshare.config.errors import suggest
@@ -32,6 +33,10 @@ FIELDS: Final[Mapping[str, type]] = {
 Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingJob.html
 """
 
+REQUIRED: Final = ("RoleArn", "OutputDataConfig", "ResourceConfig", "AlgorithmSpecification")
+"""Fields without which no job can run in a queue. AWS's model asks for the first two only: other kinds of training job
+do without the others."""
+
 _CALLED: Final = {dict: "a map", list: "a list", str: "text", bool: "true or false"}
 _NUMBERS: Final = {
     "ResourceConfig": ("InstanceCount", "VolumeSizeInGB", "KeepAlivePeriodInSeconds"),
@@ -39,6 +44,15 @@ _NUMBERS: Final = {
     "RetryStrategy": ("MaximumRetryAttempts",),
 }
 _LISTS_OF_MAPS: Final = ("InputDataConfig", "Tags")
+
+
+def payload_findings(payload: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield what is wrong with the shape of a whole request, and what it lacks. ``TrainingJobName`` is only a label."""
+    for name in REQUIRED:
+        if payload.get(name) is None:
+            yield Finding(f"{name} is missing in the training request", (name,), "CreateTrainingJob needs it")
+    for finding in raw_findings(payload):
+        yield replace(finding, message=finding.message.removeprefix("training_job."), at=finding.at[1:])
 
 
 def raw_findings(fields: Mapping[str, Any]) -> Iterator[Finding]:

@@ -12,37 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from fairshare.config.jobs import JobSpec, SecretRef
+from fairshare.config.jobs import JobSpec, LaunchPeak, SecretRef
 from fairshare.model import RUN_TAG, JobRequest, UsageError, to_camel
 from fairshare.submit.naming import MAX_BATCH_NAME, JobNames
 from fairshare.submit.ports import BuiltPayload
 from fairshare.submit.resolve import QueueFacts
+from fairshare.submit.retries import retry_strategy
 
 DEFAULT_RUNTIME_SECONDS: Final = 86_400
 """SageMaker's own MaxRuntimeInSeconds when a request has none (API_StoppingCondition)."""
 
 MIN_ATTEMPT_SECONDS: Final = 60
 """Shortest attemptDurationSeconds (https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html)."""
-
-_REASON: Final = "Received status from SageMaker:"
-_RETRIED: Final = ("InternalServerError*", "ResourceLimitExceeded*")
-
-RETRY_STRATEGY: Final[Mapping[str, Any]] = {
-    "attempts": 2,
-    "evaluate_on_exit": [
-        *(
-            {"action": "RETRY", "on_status_reason": f"{_REASON}{space}{error}"}
-            for error in _RETRIED
-            for space in (" ", "")
-        ),
-        {"action": "EXIT", "on_status_reason": "*"},
-    ],
-}
-"""Two attempts: again for an internal error or an account quota that is used up, never for a bug of the user's.
-
-AWS prints a space after the colon in some texts and none in others, so each rule exists twice
-(https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html). Capacity errors use no attempt.
-"""
 
 
 @dataclass(frozen=True)
@@ -57,12 +38,29 @@ class RunIdentity:
     """Absolute path of the job file that was submitted, when it was one."""
 
 
+After = tuple[tuple[int, ...], str]
+"""Indexes of jobs that must have ended, and how: ``ok``, ``any`` or ``failed`` (`fairshare.submit.conditions`)."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another queue that a job may move to, and what it sends there (`fairshare.submit.fallback`).
+
+    ``instance_type`` None leaves what the payload says.
+    """
+
+    job_queue: str
+    share_identifier: str | None = None
+    scheduling_priority: int | None = None
+    instance_type: str | None = None
+
+
 @dataclass(frozen=True)
 class PlannedJob:
     """A request with its place in the run: ``index`` counts from 0, ``wave`` from 1.
 
     ``secrets`` tells where the values of secret environment keys in the payload came from. ``attempt`` is 1, and more
-    for a job that is sent again after it failed (`again`).
+    for a job that is sent again after it failed, or on another queue (`again`).
     """
 
     index: int
@@ -70,6 +68,16 @@ class PlannedJob:
     request: JobRequest
     secrets: Mapping[str, SecretRef] = field(default_factory=dict)
     attempt: int = 1
+    after: tuple[After, ...] = ()
+    """All of these must hold before the job is sent."""
+    launch_peak: LaunchPeak | None = None
+    """What it takes while it launches, as far as the user said."""
+    base: JobRequest | None = None
+    """The request without the name and token of a later attempt; None = ``request`` has those of the first."""
+    alternatives: tuple[Alternative, ...] = ()
+    """Queues that the job may still move to, in order."""
+    fallback_after: int | None = None
+    """Seconds it may wait for its start before it moves; None = only a lack of capacity moves it."""
 
 
 def canonical_json(value: Any) -> str:
@@ -118,7 +126,7 @@ def build_request(
         client_token=client_token(run_id, index, text),
         share_identifier=job.share,
         scheduling_priority=job.priority,
-        retry_strategy=RETRY_STRATEGY,
+        retry_strategy=retry_strategy(job.retry),
         attempt_duration_seconds=attempt,
         tags=tags_of(job, built, run_id),
     )
@@ -138,10 +146,37 @@ def again(job: PlannedJob, attempt: int) -> PlannedJob:
     """Return a job that failed as it is sent the ``attempt``-th time: with a name and a token of its own."""
     if attempt == 1:
         return job
-    request, suffix = job.request, f"-try{attempt}"
+    request, suffix = job.base or job.request, f"-try{attempt}"
     name = request.job_name[: MAX_BATCH_NAME - len(suffix)] + suffix
     token = client_token(request.tags.get(RUN_TAG, ""), job.index, f"{attempt}\0{request.payload}")
-    return replace(job, attempt=attempt, request=replace(request, job_name=name, client_token=token))
+    later = replace(request, job_name=name, client_token=token)
+    return replace(job, attempt=attempt, request=later, base=request)
+
+
+def moved(job: PlannedJob, queue: str, attempt: int) -> PlannedJob:
+    """Return a job as it is sent, for the ``attempt``-th time, to the alternative of that queue.
+
+    Raises:
+        ValueError: the job has no such alternative.
+    """
+    place = next((number for number, each in enumerate(job.alternatives) if each.job_queue == queue), None)
+    if place is None:
+        raise ValueError(f'the job has no alternative queue "{queue}"')
+    there, request = job.alternatives[place], job.base or job.request
+    request = replace(
+        request,
+        job_queue=there.job_queue,
+        share_identifier=there.share_identifier,
+        scheduling_priority=there.scheduling_priority,
+        payload=request.payload if there.instance_type is None else _with_type(request.payload, there.instance_type),
+    )
+    return again(replace(job, request=request, base=None, alternatives=job.alternatives[place + 1 :]), attempt)
+
+
+def _with_type(payload: str, instance_type: str) -> str:
+    training_job = json.loads(payload)
+    training_job["ResourceConfig"] = {**training_job["ResourceConfig"], "InstanceType": instance_type}
+    return canonical_json(training_job)
 
 
 def payload_sha256(payload: str) -> str:

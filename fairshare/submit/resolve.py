@@ -98,6 +98,18 @@ class Queues:
             return self._own[found[0]]
         return next((facts for facts in self._observed if facts.answers_to(name)), None)
 
+    def by_queue(self, job: JobSpec) -> list[JobSpec]:
+        """Return a resolved job as it goes to each of its ``queues``; one that names a single queue as it is.
+
+        Share and priority are for the fair-share queues among them. An instance type that nobody wrote for the job is
+        that of the queue's environment, where the job's default is not one of its types.
+        """
+        if not job.queues:
+            return [job]
+        found = {name: self.find(name) for name in job.queues}
+        has_fair_share = any(facts is not None and facts.is_fair_share for facts in found.values())
+        return [_placed(job, name, facts, has_fair_share=has_fair_share) for name, facts in found.items()]
+
     @property
     def default(self) -> str | None:
         """The queue of a job that names none: the project's default, else the only one there is."""
@@ -132,23 +144,43 @@ def resolve(
 def _overridden(spec: JobSpec, given: Mapping[str, Any]) -> JobSpec:
     """Return the spec with the flags in it, and without the positions of what they replace."""
     kept = {path: place for path, place in spec.origin.keys.items() if path[-1] not in given}
-    return replace(spec, **given, origin=replace(spec.origin, keys=kept))
+    spec = replace(spec, **given, origin=replace(spec.origin, keys=kept))
+    return replace(spec, queues=()) if "queue" in given else spec
+
+
+def _placed(job: JobSpec, name: str, facts: QueueFacts | None, *, has_fair_share: bool) -> JobSpec:
+    job = replace(job, queue=name)
+    if facts is None:
+        return job
+    if has_fair_share and not facts.is_fair_share:
+        job = replace(job, share=None, priority=None)
+    if job.has_open_type and facts.instance_types and job.instance_type not in facts.instance_types:
+        job = replace(job, instance_type=facts.instance_types[0])
+    return job
 
 
 def _fill(spec: JobSpec, project: Project | None, queues: Queues) -> JobSpec:
     if spec.queue is None:
         spec = replace(spec, queue=queues.default)
-    facts = queues.find(spec.queue) if spec.queue is not None else None
+    named = spec.queues or (() if spec.queue is None else (spec.queue,))
+    is_fair_share = any(facts.is_fair_share for name in named if (facts := queues.find(name)) is not None)
+    spec = replace(spec, has_open_type=_has_open_type(spec))
     wanted = ["role", "max_runtime"]
-    if spec.trainer is None:
+    if not spec.is_finished:
         wanted += ["image", "instance_type"]
     fallback = {}
-    if facts is not None and facts.is_fair_share:
+    if is_fair_share:
         wanted += ["share", "priority"]
         fallback = {"priority": 0}
     defaults = {name: getattr(project.defaults, name) for name in wanted} if project else {}
     said = {name: value for name, value in defaults.items() if value is not None}
     return replace(spec, **{name: value for name, value in (fallback | said).items() if getattr(spec, name) is None})
+
+
+def _has_open_type(spec: JobSpec) -> bool:
+    raw = spec.training_job.get("ResourceConfig")
+    is_said = spec.instance_type is not None or (isinstance(raw, Mapping) and "InstanceType" in raw)
+    return bool(spec.queues) and not is_said and not spec.is_finished
 
 
 def _refuse_trainer_flags(specs: Sequence[JobSpec], overrides: Overrides) -> None:
@@ -160,4 +192,9 @@ def _refuse_trainer_flags(specs: Sequence[JobSpec], overrides: Overrides) -> Non
             raise UsageError(
                 f'{", ".join(flags)} cannot be applied to job "{spec.name}": its own ModelTrainer says it',
                 hint="set it in the ModelTrainer (Compute, training_image, role, StoppingCondition)",
+            )
+        if spec.payload is not None:
+            raise UsageError(
+                f'{", ".join(flags)} cannot be applied to job "{spec.name}": its own training request says it',
+                hint="set it there (ResourceConfig, AlgorithmSpecification, RoleArn, StoppingCondition)",
             )

@@ -48,6 +48,11 @@ def secret_values(payload: str, declared: Iterable[str]) -> list[str]:
     return [document[section][key] for section, key in _secret_keys(document, frozenset(declared))]
 
 
+def secret_keys(payload: str, declared: Iterable[str]) -> list[str]:
+    """Return the names of the environment variables and hyperparameters of a payload whose values are secret."""
+    return [key for _, key in _secret_keys(json.loads(payload), frozenset(declared))]
+
+
 def masked(payload: str, declared: Iterable[str]) -> dict[str, Any]:
     """Return the training request for display: secret values as ``***``."""
     document: dict[str, Any] = json.loads(payload)

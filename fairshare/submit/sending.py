@@ -1,4 +1,4 @@
-"""Sending jobs: wave by wave, each journaled before its call and settled after it, failed calls made again.
+"""Sending jobs as they are released, each journaled before its call and settled after it, failed calls made again.
 
 A job is open from its intent until it is settled. At most ``calls.width`` jobs are open, so no more than that are in
 doubt after a crash; a job that backs off keeps its place and the others go on. A batch of intents costs one fsync.
@@ -8,21 +8,41 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from fairshare.model import CredentialsError, FairshareError, JobRef, ServiceError, ThrottledError
+from fairshare.model import (
+    TERMINAL_STATUSES,
+    CredentialsError,
+    FairshareError,
+    JobRef,
+    JobSummary,
+    ServiceError,
+    ThrottledError,
+)
 from fairshare.scheduler.clock import Clock
-from fairshare.submit.calls import Answer, Calls, Failed, Made
-from fairshare.submit.events import CallRepeated, Event, JobRefused, JobSent, WaveAwaited, WaveStarted
+from fairshare.submit.calls import Answer, Calls, EndCalled, Failed, Looked, Made
+from fairshare.submit.conditions import Skip
+from fairshare.submit.events import (
+    CallRepeated,
+    Event,
+    JobEnded,
+    JobMoved,
+    JobRefused,
+    JobSent,
+    JobSkipped,
+    LookFailed,
+)
+from fairshare.submit.fallback import why_moved
 from fairshare.submit.journal import Journal
 from fairshare.submit.rate import GIVE_UP_MS, Pace
+from fairshare.submit.release import Release, Stop
 from fairshare.submit.requests import PlannedJob
 from fairshare.submit.secrets import secret_values, without_values
-from fairshare.submit.waves import Wave
+from fairshare.submit.watch import Watch
 
 LOOK_MS: Final = 200
 """Longest sleep between two looks at ``stop``."""
@@ -64,7 +84,7 @@ class Sending:
     Whatever `run` raised, `finish` must be called after it; then ``sent`` and ``refused`` are complete.
     """
 
-    waves: Sequence[tuple[Wave, Sequence[PlannedJob]]]
+    release: Release
     calls: Calls
     journal: Journal
     clock: Clock
@@ -73,14 +93,17 @@ class Sending:
     stop: Callable[[], bool]
     in_doubt: AbstractSet[int] = frozenset()
     """Indexes of jobs that an earlier session may have sent."""
+    watch: Watch = field(init=False)
     sent: list[tuple[PlannedJob, JobRef]] = field(default_factory=list)
     refused: list[tuple[PlannedJob, str]] = field(default_factory=list)
+    skipped: list[tuple[PlannedJob, Skip]] = field(default_factory=list)
+    moved: dict[int, PlannedJob] = field(default_factory=dict)
+    """Jobs that go on on another queue, by index; once they are sent there, they are in ``sent``, too."""
     repeated: int = 0
     trouble: FairshareError | None = None
     """Why single jobs were given up while the others went on."""
-    _next_wave: int = 0
-    _late: int = 0
     _todo: deque[PlannedJob] = field(default_factory=deque)
+    """Released, and waiting for the pace."""
     _open: dict[int, _Open] = field(default_factory=dict)
     _again: list[tuple[int, int]] = field(default_factory=list)
     """Heap of (time, index): calls to be made again."""
@@ -88,6 +111,9 @@ class Sending:
     """Time of the next call, once a token was taken for it."""
     _answers: deque[Answer] = field(default_factory=deque)
     _accepted_at: int | None = None
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.calls.looks)
 
     def run(self) -> None:
         """Send everything.
@@ -100,10 +126,11 @@ class Sending:
             if self.stop():
                 raise Stopped
             now = self.clock.now()
-            self._start_waves(now)
+            self._take_jobs(now)
             self._start_calls(now)
-            if not self._todo and not self._open and self._next_wave == len(self.waves):
+            if not self._todo and not self._open and self.release.is_done:
                 return
+            self._start_look(now)
             self._wait(now)
 
     def finish(self, *, was_stopped: bool) -> None:
@@ -133,23 +160,25 @@ class Sending:
     # -----------------------------------------------------------------------------------------------------------------
     # What to call next
 
-    def _start_waves(self, now: int) -> None:
-        """Take up the jobs of waves that are due.
+    @property
+    def _room(self) -> int:
+        return self.calls.width - len(self._open) - len(self._todo)
 
-        Lateness is carried on (a slow upload, an answered prompt, a wave that took longer than the interval), so two
-        waves are never closer together than the timetable says.
-        """
-        while self._next_wave < len(self.waves) and not self._todo and len(self._open) < self.calls.width:
-            wave, jobs = self.waves[self._next_wave]
-            due = wave.starts_at + self._late
-            if now < due:
-                if not self._open:
-                    self.on_event(WaveAwaited(wave, due, now))
-                return
-            self._late = max(self._late, now - wave.starts_at)
-            self._next_wave += 1
-            self._todo.extend(jobs)
-            self.on_event(WaveStarted(wave, now))
+    def _take_jobs(self, now: int) -> None:
+        """Take up what is released, and note what will never be."""
+        self._todo.extend(self.release.take(now, self._room))
+        for job, skip in self.release.new_skips():
+            self.journal.skipped(job.index, skip, now)
+            self.skipped.append((job, skip))
+            self.on_event(JobSkipped(job, skip))
+        if not self._todo and not self._open and (awaited := self.release.waits_for(now)) is not None:
+            self.on_event(awaited)
+
+    def _start_look(self, now: int) -> None:
+        """Look at the jobs that somebody needs to know about."""
+        if self.watch.is_due(now) and (wanted := self.release.watched()):
+            self.watch.began(wanted)
+            self.calls.look(wanted)
 
     def _start_calls(self, now: int) -> None:
         """Make the calls that the pace allows now, with one write of the journal for all of them."""
@@ -189,9 +218,9 @@ class Sending:
             until = min(until, self._slot)
         elif self._again:
             until = min(until, self._again[0][0])
-        if self._next_wave < len(self.waves) and not self._todo and len(self._open) < self.calls.width:
-            until = min(until, max(now, self.waves[self._next_wave][0].starts_at + self._late))
-        if any(each.under_way for each in self._open.values()):
+        if self._room > 0 and (due := self.release.next_at(now)) is not None:
+            until = min(until, max(now, due))
+        if self.watch.is_under_way or any(each.under_way for each in self._open.values()):
             self._answers.extend(self.calls.wait(until - now))
             while self._answers:
                 self._take(self._answers.popleft())
@@ -202,7 +231,13 @@ class Sending:
     # What an answer means
 
     def _take(self, answer: Answer) -> None:
-        """Settle a job, or have its call made again. Raises what must end the run."""
+        """Settle a job, have its call made again, or learn from a look. Raises what must end the run."""
+        if isinstance(answer, Looked):
+            self._take_look(answer, self.clock.now())
+            return
+        if isinstance(answer, EndCalled):
+            self._take_stop(answer)
+            return
         each, now = self._answered(answer), self.clock.now()
         match answer:
             case Made(ref=ref):
@@ -212,6 +247,7 @@ class Sending:
             case Failed(error=ServiceError(is_transient=True) as error):
                 if error.http_status == 429:
                     self.pace.throttled(now)
+                    self.release.throttled(now)
                 self._repeat(each, error, now)
             case Failed(error=CredentialsError() as error):
                 raise error
@@ -226,6 +262,8 @@ class Sending:
 
     def _take_last(self, answer: Answer) -> None:
         """The same after the end: nothing is called again."""
+        if not isinstance(answer, Made | Failed):
+            return
         each, now = self._answered(answer), self.clock.now()
         match answer:
             case Made(ref=ref):
@@ -233,7 +271,7 @@ class Sending:
             case Failed(error=ServiceError(is_transient=False) as error) if not each.in_doubt:
                 self._refuse(each, error, now)
 
-    def _answered(self, answer: Answer) -> _Open:
+    def _answered(self, answer: Made | Failed) -> _Open:
         each = self._open[answer.job.index]
         each.under_way = False
         if isinstance(answer, Failed) and not answer.is_definite:
@@ -248,6 +286,8 @@ class Sending:
         except FairshareError as error:
             message = f"job {ref.job_name} was sent as {ref.job_id}, and that could not be noted: {error.message}"
             raise UnnotedError(message, hint=error.hint) from error
+        self.release.accepted(each.job, ref, now)
+        self.watch.hurry()
         self.on_event(JobSent(each.job, ref))
 
     def _refuse(self, each: _Open, error: FairshareError, now: int) -> None:
@@ -255,6 +295,7 @@ class Sending:
         del self._open[each.job.index]
         self.refused.append((each.job, message))
         self.journal.failed(each.job.index, message, now)
+        self.release.refused(each.job)
         self.on_event(JobRefused(each.job, message))
 
     def _repeat(self, each: _Open, error: FairshareError, now: int) -> None:
@@ -270,10 +311,65 @@ class Sending:
             del self._open[each.job.index]
             if not each.in_doubt:
                 self.journal.not_made(each.job.index, now)
+            self.release.given_up(each.job)
             return
         self.repeated += 1
         self.on_event(CallRepeated(each.job, self._message(each, error), wait))
         heapq.heappush(self._again, (now + wait, each.job.index))
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # What a look shows
+
+    def _take_look(self, answer: Looked, now: int) -> None:
+        if answer.error is not None:
+            self._take_failed_look(answer.error, now)
+            return
+        for index, seen in self.watch.answered(answer.found, now):
+            flight = self.release.flight(index)
+            if flight is None:
+                continue
+            if seen is not None and self.release.moves is not None:
+                step = self.release.moves.next_step(flight.job, seen, now)
+                if isinstance(step, Stop):
+                    self.calls.end(seen.job_id, step.reason)
+                elif step is not None:
+                    self._move(flight.job, step, seen, now)
+                    continue
+            if seen is not None and seen.status in TERMINAL_STATUSES:
+                self._note_end(flight.job, seen, now)
+            self.release.saw(index, seen, now)
+
+    def _take_failed_look(self, error: Exception, now: int) -> None:
+        """Have a look made again. Expired credentials do not come back by themselves (case C24)."""
+        if isinstance(error, CredentialsError) or not isinstance(error, FairshareError):
+            raise error
+        self.on_event(LookFailed(error.message, self.watch.failed(now)))
+
+    def _take_stop(self, answer: EndCalled) -> None:
+        """A job that could not be ended is asked about again at the next look."""
+        error = answer.error
+        if error is not None and (isinstance(error, CredentialsError) or not isinstance(error, FairshareError)):
+            raise error
+
+    def _note_end(self, job: PlannedJob, seen: JobSummary, now: int) -> None:
+        self.journal.ended(
+            job.index,
+            seen.status,
+            now,
+            reason=seen.status_reason,
+            training_job_name=seen.training_job_name,
+            started_at=seen.started_at,
+            stopped_at=seen.stopped_at,
+        )
+        self.on_event(JobEnded(job, seen))
+
+    def _move(self, job: PlannedJob, later: PlannedJob, seen: JobSummary, now: int) -> None:
+        """Note, on the disk, that a job goes on on another queue, and only then let it be sent."""
+        self.journal.moved(later, now)
+        self.sent = [(each, ref) for each, ref in self.sent if each.index != job.index]
+        self.moved[job.index] = later
+        self.release.again(later)
+        self.on_event(JobMoved(later, job.request.job_queue, why_moved(seen.status_reason)))
 
     def _message(self, each: _Open, error: FairshareError) -> str:
         """AWS's text, which may repeat a part of the request, without secrets (case C46)."""

@@ -1,74 +1,76 @@
-"""Sweeps: one written job and a grid of hyperparameters become many jobs, always in the same order.
+"""From one written job to the jobs it stands for: the points of its sweep, and of each the members of its array.
 
-A grid is a mapping of hyperparameter to values. Values are a list, or ``{range: [start, stop]}`` or
-``{range: [start, stop, step]}``, half-open like Python's `range`.
+The order is always the same: the last hyperparameter changes fastest, and the members of an array stay together.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from fairshare.config.jobs import JobSpec
+from fairshare.config.sweeps import MAX_POINTS
 from fairshare.model import UsageError
 from fairshare.submit.naming import clean_label, unique
 
-MAX_POINTS: Final = 100_000
-"""More jobs than this from one sweep is taken for a mistake (at 5 jobs a second they need 5.5 hours to send)."""
+ARRAY_INDEX: Final = "FAIRSHARE_ARRAY_INDEX"
+ARRAY_SIZE: Final = "FAIRSHARE_ARRAY_SIZE"
+"""Environment variables of the members of an array: a number from 0 on, and how many there are."""
 
 
 def expand(spec: JobSpec) -> list[JobSpec]:
-    """Return the jobs of a spec: itself when it has no sweep, else one for each point of the grid.
+    """Return the jobs of a spec: itself when it has neither sweep nor array, else one for each point and member.
 
-    The last hyperparameter changes fastest. Each point merges its values over the spec's hyperparameters and is named
-    ``<name>-<label>``, e.g. ``digits-lr0-1-seed3``; equal labels are told apart by a number. A checkpoint prefix gets
-    the point's name as a sub-prefix: jobs of one sweep must not resume from each other's checkpoints.
+    Each point merges its values over the spec's hyperparameters and is named ``<name>-<label>``, e.g.
+    ``digits-lr0-1-seed3``; equal labels are told apart by a number. A member of an array adds its index. A checkpoint
+    prefix gets the job's name as a sub-prefix: jobs of one sweep must not resume from each other's checkpoints.
 
     Raises:
-        UsageError: a hyperparameter without values, a malformed range, or more than `MAX_POINTS` points.
+        UsageError: every point is excluded, more than `MAX_POINTS` jobs, or an array in whose environment a variable
+            of the array is set already.
     """
-    if spec.sweep is None:
+    if spec.sweep is None and spec.array is None:
         return [spec]
-    axes = {key: _values(spec.name, key, written) for key, written in spec.sweep.items()}
-    count = math.prod(len(values) for values in axes.values())
+    _check_array(spec)
+    points = list(spec.sweep.points()) if spec.sweep is not None else [{}]
+    if not points:
+        raise UsageError("every point of the sweep is excluded", hint="shorten exclude")
+    count = len(points) * (spec.array or 1)
     if count > MAX_POINTS:
-        raise UsageError(
-            f'job "{spec.name}": its sweep has {count:,} points, at most {MAX_POINTS:,} are allowed',
-            hint="shorten a list or a range",
+        raise UsageError(f"it is {count:,} jobs, at most {MAX_POINTS:,} are allowed", hint="shorten the sweep or array")
+    names = unique(f"{spec.name}-{_label(point)}".rstrip("-") for point in points) if spec.sweep else [spec.name]
+    swept = [_with_point(spec, point, name) for point, name in zip(points, names, strict=True)]
+    jobs = swept if spec.array is None else _members(swept, spec.array)
+    return [_with_checkpoint(job) for job in jobs]
+
+
+def _check_array(spec: JobSpec) -> None:
+    taken = [name for name in (ARRAY_INDEX, ARRAY_SIZE) if name in spec.environment]
+    if spec.array is not None and taken:
+        raise UsageError(f"the environment of an array cannot set {taken[0]}", hint="remove it: the array sets it")
+
+
+def _with_point(spec: JobSpec, point: Mapping[str, Any], name: str) -> JobSpec:
+    return replace(spec, name=name, hyperparameters={**spec.hyperparameters, **point}, sweep=None)
+
+
+def _members(jobs: Iterable[JobSpec], size: int) -> list[JobSpec]:
+    members = [(job, index) for job in jobs for index in range(size)]
+    names = unique(f"{job.name}-{index}" for job, index in members)
+    return [
+        replace(
+            job,
+            name=name,
+            environment={**job.environment, ARRAY_INDEX: str(index), ARRAY_SIZE: str(size)},
+            array=None,
         )
-    points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    names = unique(f"{spec.name}-{_label(point)}".rstrip("-") for point in points)
-    return [_job_at(spec, point, name) for point, name in zip(points, names, strict=True)]
+        for (job, index), name in zip(members, names, strict=True)
+    ]
 
 
-def describe_grid(sweep: Mapping[str, Any]) -> str:
-    """Return the size of a grid for people: ``lr 6 x seed 40``."""
-    return " x ".join(f"{key} {len(_values('', key, written))}" for key, written in sweep.items())
-
-
-def _values(job: str, key: str, written: Any) -> Sequence[Any]:
-    where = f'job "{job}": sweep of {key}'
-    if isinstance(written, Mapping):
-        values: Sequence[Any] = _range(where, written)
-    elif isinstance(written, list | tuple):
-        values = written
-    else:
-        raise UsageError(f"{where}: expected a list of values or {{range: [start, stop]}}, not {written!r}")
-    if not values:
-        raise UsageError(f"{where} has no values", hint="a range is half-open: [0, 8] gives 0 to 7")
-    return values
-
-
-def _range(where: str, written: Mapping[str, Any]) -> range:
-    match dict(written):
-        case {"range": [int(start), int(stop)], **rest} if not rest:
-            return range(start, stop)
-        case {"range": [int(start), int(stop), int(step)], **rest} if step != 0 and not rest:
-            return range(start, stop, step)
-    raise UsageError(f"{where}: expected {{range: [start, stop]}} or {{range: [start, stop, step]}} with whole numbers")
+def _with_checkpoint(job: JobSpec) -> JobSpec:
+    return job if job.checkpoint is None else replace(job, checkpoint=f"{job.checkpoint.rstrip('/')}/{job.name}/")
 
 
 def _label(point: Mapping[str, Any]) -> str:
@@ -83,9 +85,3 @@ def _text(value: Any) -> str:
         return str(value).lower()
     text = str(value).replace("+", "")
     return f"m{text[1:]}" if isinstance(value, int | float) and text.startswith("-") else text
-
-
-def _job_at(spec: JobSpec, point: Mapping[str, Any], name: str) -> JobSpec:
-    checkpoint = f"{spec.checkpoint.rstrip('/')}/{name}/" if spec.checkpoint is not None else None
-    hyperparameters = {**spec.hyperparameters, **point}
-    return replace(spec, name=name, hyperparameters=hyperparameters, sweep=None, checkpoint=checkpoint)

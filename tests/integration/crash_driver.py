@@ -106,14 +106,14 @@ def session(folder: Path, mode: str, width: int, point: int | None) -> int:
     try:
         record = read_run(runs / f"{RUN}.jsonl")
     except NotFoundError:
-        plan, in_doubt, journal = whole_plan(), None, Journal.create(runs, RUN, holder)
+        plan, earlier, journal = whole_plan(), None, Journal.create(runs, RUN, holder)
     else:
         journal = Journal.open(record.path, holder)
         recovery = recover(journal, batch, lambda section, key, reference: [], clock.now())
-        plan, in_doubt = recovery.plan, recovery.in_doubt
+        plan, earlier = recovery.plan, recovery.earlier
     pace = Pace(random.Random(0), 0)
     with journal, open_calls(batch, width) as calls:
-        result = dispatch(plan, calls, journal, clock, pace, lambda event: None, lambda: False, in_doubt)
+        result = dispatch(plan, calls, journal, clock, pace, lambda event: None, lambda: False, earlier)
     if (error := result.error()) is not None:
         raise error
     return fuse.count

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairshare.model import InvalidFileError, JobRef, JobRequest, NotFoundError
+from fairshare.submit.conditions import Skip
 from fairshare.submit.holder import Holder
-from fairshare.submit.journal import Journal, RunRecord, jobs_by_id, read_run
-from fairshare.submit.requests import PlannedJob, RunIdentity
+from fairshare.submit.journal import Journal, jobs_by_id, read_run
+from fairshare.submit.records import RunRecord
+from fairshare.submit.requests import Alternative, PlannedJob, RunIdentity, moved
 from fairshare.submit.waves import plan_waves
 
 RUN = "lunar-otter-3f2a"
@@ -24,7 +26,8 @@ Step = tuple[str, int]
 
 def write_run(runs: Path, count: int, steps: list[Step]) -> tuple[Path, list[tuple[int, dict[int, str]]]]:
     """Write a journal; return its path and, after each write, the file's length and the states that are then true."""
-    jobs = [PlannedJob(i, 1, JobRequest(f"jöb-{i}", "q", "{}", f"token-{i}", "SHARE", i)) for i in range(count)]
+    requests = [JobRequest(f"jöb-{i}", "q", "{}", f"token-{i}", "SHARE", i) for i in range(count)]
+    jobs = [PlannedJob(i, 1, request, alternatives=(Alternative("other"),)) for i, request in enumerate(requests)]
     states = dict.fromkeys(range(count), "waiting")
     with Journal.create(runs, RUN, HOLDER) as journal:
         journal.begin(RunIdentity(RUN, 1, "us-west-2", "111122223333"), plan_waves(count, None, 0, 1), jobs)
@@ -40,8 +43,22 @@ def write_run(runs: Path, count: int, steps: list[Step]) -> tuple[Path, list[tup
                 case "failed":
                     journal.failed(index, "zurückgewiesen", 3)
                     states[index] = "failed"
+                case "ended":
+                    journal.ended(index, "FAILED", 4, reason="kaputt")
+                    states[index] = "failed"
+                case "skipped":
+                    journal.skipped(index, Skip("jöb-0 failed"), 4)
+                    states[index] = "skipped"
+                case "moved":
+                    journal.moved(moved(jobs[index], "other", 2), 4)
+                    states[index] = "waiting"
             history.append((journal.path.stat().st_size, dict(states)))
     return journal.path, history
+
+
+@pytest.fixture(autouse=True)
+def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 def states_of(run: RunRecord) -> dict[int, str]:
@@ -53,12 +70,12 @@ def steps_for(outcomes: list[str]) -> list[Step]:
 
 
 def test_c25_cut_at_every_byte_it_tells_the_truth(tmp_path: Path) -> None:
-    path, history = write_run(tmp_path, 3, steps_for(["sent", "failed", "sent"]))
-    whole = path.read_bytes()
+    steps = [*steps_for(["sent", "failed", "sent"]), ("moved", 0), ("ended", 2), ("skipped", 3)]
+    path, history = write_run(tmp_path, 4, steps)
     begun, _ = history[0]
 
-    for length in range(len(whole) + 1):
-        path.write_bytes(whole[:length])
+    for length in range(path.stat().st_size, -1, -1):
+        os.truncate(path, length)
         if length < begun:
             with pytest.raises(NotFoundError, match="nothing was sent"):
                 read_run(path)
@@ -67,11 +84,12 @@ def test_c25_cut_at_every_byte_it_tells_the_truth(tmp_path: Path) -> None:
         run = read_run(path)
         assert states_of(run) == states
         assert bool(run.warnings) == (length > sound)
-        assert set(jobs_by_id(tmp_path)) == {f"id-{index}" for index, state in states.items() if state == "sent"}
+        written = sum(at <= length for at, _ in history[1:])
+        made = [index for kind, index in steps[:written] if kind == "sent"]
+        assert set(jobs_by_id(tmp_path)) == {f"id-{index}" for index in made}
 
 
-def test_c25_cut_at_every_byte_it_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda file: None)
+def test_c25_cut_at_every_byte_it_can_go_on(tmp_path: Path) -> None:
     path, history = write_run(tmp_path, 2, steps_for(["sent", "failed"]))
     whole = path.read_bytes()
     begun, _ = history[0]

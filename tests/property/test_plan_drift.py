@@ -17,6 +17,7 @@ import pytest
 
 from fairshare.aws.provisioner import BatchProvisioner
 from fairshare.aws.session import AwsSession
+from fairshare.config.alarms import AlarmsSection
 from fairshare.config.project import FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
 from fairshare.local.inprocess import local_aws
 from fairshare.model import ResourceType
@@ -27,7 +28,11 @@ from fairshare.scheduler.clock import VirtualClock
 
 REGION = "us-west-2"
 MUTATIONS = 500
-ENVIRONMENT, POLICY, QUEUE = ResourceType
+ENVIRONMENT, POLICY, QUEUE = BATCH = (
+    ResourceType.SERVICE_ENVIRONMENT,
+    ResourceType.SCHEDULING_POLICY,
+    ResourceType.JOB_QUEUE,
+)
 PROJECT = Project(
     stack="ml",
     service_environments={
@@ -48,6 +53,7 @@ PROJECT = Project(
         "line": QueueConfig(service_environment="cpu", priority=1),
     },
     tags={"team": "search", "cost-center": ""},
+    alarms=AlarmsSection(enabled=False),
 )
 NAMES = {ENVIRONMENT: ["ml-gpu", "ml-cpu"], POLICY: ["ml-gpu", "ml-cpu"], QUEUE: ["ml-gpu", "ml-cpu", "ml-line"]}
 
@@ -116,7 +122,7 @@ class Outsider:
 
     def settle(self) -> None:
         """Everything is as the project wants it."""
-        self.drift = {(kind, name): {} for kind in ResourceType for name in NAMES[kind]}
+        self.drift = {(kind, name): {} for kind in BATCH for name in NAMES[kind]}
         self.policies = {
             f"ml-{key}": {
                 "decay": queue.fairshare.share_decay_seconds,
@@ -264,7 +270,7 @@ class Outsider:
     # -- tags
 
     def _any(self) -> tuple[ResourceType, str]:
-        kind = self.rng.choice(list(ResourceType))
+        kind = self.rng.choice(BATCH)
         return kind, self.rng.choice(NAMES[kind])
 
     def _set_tag(self, kind: ResourceType, name: str, key: str, value: str | None) -> None:

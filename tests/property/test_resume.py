@@ -78,7 +78,7 @@ def plan_of(count: int) -> SubmitPlan:
 
 def session(runs: Path, batch: Any, count: int) -> None:
     """What a user does until it works: submit the run under its id, or resume it when it exists."""
-    plan, in_doubt = plan_of(count), None
+    plan, earlier = plan_of(count), None
     try:
         journal = Journal.open(runs / f"{RUN}.jsonl", HOLDER)
     except NotFoundError:
@@ -86,10 +86,10 @@ def session(runs: Path, batch: Any, count: int) -> None:
     with journal:
         if journal.record is not None:
             recovery = recover(journal, batch, lambda section, key, reference: [], 0)
-            plan, in_doubt = recovery.plan, recovery.in_doubt
+            plan, earlier = recovery.plan, recovery.earlier
         pace = Pace(random.Random(0), 0)
         result = dispatch(
-            plan, CallsInTurn(batch), journal, VirtualClock(), pace, lambda event: None, lambda: False, in_doubt
+            plan, CallsInTurn(batch), journal, VirtualClock(), pace, lambda event: None, lambda: False, earlier
         )
     assert result.error() is None
     assert result.left == ()

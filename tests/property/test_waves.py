@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from itertools import pairwise
@@ -9,9 +10,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairshare.config.times import parse_window
+from fairshare.scheduler.clock import VirtualClock
 from fairshare.submit.naming import SURVIVING, assign_names, new_run_id
 from fairshare.submit.rate import Pace
-from fairshare.submit.waves import plan_waves, sent_after_seconds, timetable
+from fairshare.submit.waves import Timetable, plan_waves, sent_after_seconds, timetable
+from fairshare.submit.windows import Gate, opens_at
 
 BATCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 TRAINING_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -52,6 +56,39 @@ def test_the_predicted_end_is_what_the_token_bucket_gives(count: int, size: int,
 
     end_of_last_slot = now / 1_000 + 1 / rate
     assert abs(sent_after_seconds(waves, rate) - end_of_last_slot) <= 1 + 1 / rate
+
+
+WINDOW = parse_window("mon,tue,thu,sat 21:30-03:15 Europe/Berlin")
+HOUR = 3_600_000
+upsets = st.lists(st.tuples(st.integers(0, 40), st.integers(-30 * HOUR, 30 * HOUR)), max_size=4)
+instants = st.integers(1_790_000_000_000, 1_806_000_000_000)  # September 2026 to March 2027: clocks change twice
+
+
+@given(start=instants, gap=st.integers(1, 5 * 3600), is_timed=st.booleans(), has_window=st.booleans(), upsets=upsets)
+def test_waves_keep_their_distance_and_their_window_whatever_is_done_to_the_wall_clock(
+    start: int, gap: int, is_timed: bool, has_window: bool, upsets: list[tuple[int, int]]
+) -> None:
+    window = WINDOW if has_window else None
+    gate = Gate(start + HOUR if is_timed else None, window)
+    waves = plan_waves(6, 1, gap, start + HOUR if is_timed else start, window, timed=is_timed)
+    table, clock, began = Timetable(waves, gate), VirtualClock(start), []
+    jumps = dict(upsets)
+    for look in itertools.count():
+        due = table.due(clock.now(), clock.wall())
+        if due is None:
+            break
+        if due <= clock.now():
+            began.append((clock.now(), clock.wall()))
+            table.started(clock.now())
+        else:
+            clock.sleep_until(min(due, clock.now() + 6 * HOUR))
+        clock.jump(jumps.get(look, 0))
+
+    assert all(later - earlier >= gap * 1_000 for (earlier, _), (later, _) in pairwise(began))
+    assert window is None or all(opens_at(window, wall) == wall for _, wall in began)
+    assert not is_timed or began[0][1] >= start + HOUR
+    if window is None:
+        assert all(later - earlier == gap * 1_000 for (earlier, _), (later, _) in pairwise(began))
 
 
 @given(run_id=st.text(min_size=1, max_size=20), labels=labels)

@@ -17,11 +17,11 @@ from typing import Any
 import psutil
 import pytest
 
-from fairshare.local.attempt_run import OWNER_MARK
 from fairshare.local.endpoint import LocalEndpoint
 from fairshare.local.launcher import Attempt, Report
-from fairshare.local.process import ProcessLauncher
-from fairshare.local.process_tree import marked_processes
+from fairshare.local.processes.attempt_run import OWNER_MARK
+from fairshare.local.processes.launcher import ProcessLauncher
+from fairshare.local.processes.tree import marked_processes
 from fairshare.scheduler.clock import SystemClock
 
 REGION = "us-west-2"

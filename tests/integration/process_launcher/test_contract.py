@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fairshare.local.attempt_run import AttemptRun
-from fairshare.local.container import JobDirectory
-from fairshare.local.process import ProcessLauncher
+from fairshare.local.processes.attempt_run import AttemptRun
+from fairshare.local.processes.container import JobDirectory
+from fairshare.local.processes.launcher import ProcessLauncher
 from fairshare.model import FairshareError, JobStatus
 
 SAVE = """

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from fairshare.local.attempt_run import OWNER_MARK, AttemptRun
 from fairshare.local.launcher import Attempt, Report
-from fairshare.local.process import ProcessLauncher
+from fairshare.local.processes.attempt_run import OWNER_MARK, AttemptRun
+from fairshare.local.processes.launcher import ProcessLauncher
 from fairshare.model import JobStatus
 
 MEET = """
@@ -181,7 +181,7 @@ def test_a_job_whose_supervisor_is_killed_is_reported_and_leaves_nothing(bench: 
         shell(bench.request(script(rendezvous, "meet()\nsignal.pause()")), "python3 train.py; exit 0")
     )
     rendezvous.wait()
-    (shim,) = [process for process in bench.processes() if "process_shim.py" in " ".join(process.cmdline())]
+    (shim,) = [process for process in bench.processes() if "processes/shim.py" in " ".join(process.cmdline())]
     shim.kill()
     assert bench.end(attempt).reason == (
         "AlgorithmError: the job wrote no failure file (it was killed, as happens when memory runs out), exit code: 137"
@@ -192,7 +192,7 @@ def test_a_job_whose_supervisor_is_killed_is_reported_and_leaves_nothing(bench: 
 PARENT = """
 import os, pathlib, sys, threading
 from fairshare.local.launcher import Attempt
-from fairshare.local.process import ProcessLauncher
+from fairshare.local.processes.launcher import ProcessLauncher
 from fairshare.scheduler.clock import SystemClock
 import json
 url, jobs_dir, request = sys.argv[1:]
@@ -223,9 +223,17 @@ def test_jobs_die_with_a_launcher_that_is_killed(bench: Any, rendezvous: Any) ->
 def test_strays_are_found_by_their_mark(tmp_path: Path) -> None:
     jobs_dir = tmp_path / "jobs"
     jobs_dir.mkdir()
-    pause = [sys.executable, "-c", "import signal; signal.pause()"]
-    stray = subprocess.Popen(pause, env={**os.environ, OWNER_MARK: str(jobs_dir)}, start_new_session=True)
-    other = subprocess.Popen(pause, env={**os.environ, OWNER_MARK: str(tmp_path)}, start_new_session=True)
+    pause = [sys.executable, "-c", "import signal; print('ready', flush=True); signal.pause()"]
+
+    def start(mark: Path) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, OWNER_MARK: str(mark)}
+        process = subprocess.Popen(pause, env=environment, stdout=subprocess.PIPE, start_new_session=True)
+        assert process.stdout is not None
+        with process.stdout:
+            assert process.stdout.readline() == b"ready\n"  # a process that has just begun shows no environment yet
+        return process
+
+    stray, other = start(jobs_dir), start(tmp_path)
     assert ProcessLauncher.reap_strays(jobs_dir) == 1
     assert stray.wait() == -signal.SIGKILL
     assert other.poll() is None

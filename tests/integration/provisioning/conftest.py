@@ -21,9 +21,15 @@ NOW = 1_796_061_600_000
 
 
 def _text(
-    *, capacity: int = 4, priority: int = 1, low: str = "3", tags: str = "{team: search}", queues: str | None = None
+    *,
+    capacity: int = 4,
+    priority: int = 1,
+    low: str = "3",
+    tags: str = "{team: search}",
+    queues: str | None = None,
+    alarms: str = "{enabled: false}",
 ) -> str:
-    """``fairshare.yaml`` of stack lab: an environment, a fair-share queue and a FIFO queue."""
+    """``fairshare.yaml`` of stack lab: an environment, a fair-share queue and a FIFO queue; no alarms but those said."""
     queues = queues or (
         "  train:\n"
         "    service_environment: pool\n"
@@ -34,7 +40,7 @@ def _text(
     return (
         "version: 1\nstack: lab\n"
         f"service_environments:\n  pool: {{capacity: {capacity}, instance_types: [ml.m5.large]}}\n"
-        f"queues:\n{queues}tags: {tags}\n"
+        f"queues:\n{queues}tags: {tags}\nalarms: {alarms}\n"
         "defaults: {instance_type: ml.m5.large, role: MLTraining, image: python:local}\n"
     )
 

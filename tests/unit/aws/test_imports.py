@@ -9,6 +9,7 @@ def test_importing_the_adapters_does_not_load_boto3() -> None:
     code = (
         "import sys\n"
         "import fairshare.aws.jobs, fairshare.aws.logs, fairshare.aws.objects, fairshare.aws.provisioner\n"
+        "import fairshare.aws.metrics, fairshare.aws.phases\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} & {'boto3', 'botocore', 'moto', 'sagemaker'}))"
     )
 

@@ -132,6 +132,9 @@ class Script:
     def now(self) -> int:
         return self._clock.now()
 
+    def wall(self) -> int:
+        return self._clock.wall()
+
     def sleep_until(self, at: int) -> None:
         self._clock.sleep_until(at)
         assert self._steps, "follow goes on although everything was read"

@@ -129,7 +129,7 @@ class FakeLogs:
         lines = [FakeLine(NOW, message, stream) for message in messages]
         self.lines.setdefault(training_job_name, []).extend(lines)
 
-    def read(self, training_job_name: str) -> Iterable[FakeLine]:
+    def read(self, training_job_name: str, *, start_from_head: bool = True) -> Iterable[FakeLine]:
         return iter(self.lines.get(training_job_name, []))
 
     def follow(self, training_job_name: str, is_done: Callable[[], bool], clock: VirtualClock) -> Iterable[FakeLine]:
@@ -171,15 +171,18 @@ class CommandLine:
     clock: SteppingClock = field(default_factory=SteppingClock)
     width: int | None = None
     """Cells of the terminal; None = a pipe."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """Other properties of the context, by name."""
     out: str = ""
     err: str = ""
 
     def __call__(self, *argv: str) -> int:
-        code = run(argv, self._context)
+        code = run(argv, self.context)
         self.out, self.err = self.capsys.readouterr()
         return code
 
-    def _context(self, options: Options) -> AppContext:
+    def context(self, options: Options | None = None) -> AppContext:
+        options = options or Options()
         context = AppContext(options, {"FAIRSHARE_STATE_DIR": str(self.cwd / "state")}, self.cwd)
         fakes = {
             "jobs": self.batch,
@@ -188,6 +191,7 @@ class CommandLine:
             "clock": self.clock,
             "session": FakeSession(),
             "out": Output(options.output or OutputFormat.TABLE, self.width),
+            **self.more,
         }
         context.__dict__.update(fakes)  # cached properties are looked up here first
         return context

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fairshare.model import JobRef, JobRequest
+from fairshare.submit.conditions import Skip
 from fairshare.submit.holder import Holder
 from fairshare.submit.journal import Journal
 from fairshare.submit.requests import PlannedJob, RunIdentity
@@ -119,3 +120,25 @@ def test_a_run_of_another_place_is_not_resumed(cli: Any, journal: Callable[..., 
     assert cli("resume", "sweep", "--region", "us-east-1") == 2
     assert "add --region eu-west-1" in cli.err
     assert path.exists()
+
+
+def test_a_skipped_job_says_why(cli: Any, journal: Callable[..., Path]) -> None:
+    with Journal.open(journal("sweep"), Holder("fairshare resume", NOW)) as opened:
+        opened.skipped(3, Skip("job-1 failed"), NOW)
+        opened.ended(0, "FAILED", NOW, reason="AlgorithmError: exit code 1")
+
+    assert cli("runs") == 0
+    lines = [line.split() for line in cli.out.splitlines()]
+    assert lines[0][-4:] == ["SUBMITTED", "PENDING", "FAILED", "SKIPPED"]
+    assert lines[1][-5:] == ["4", "0", "1", "2", "1"]
+    assert cli("runs", "show", "sweep") == 0
+    rows = [line.split() for line in cli.out.splitlines()[3:]]
+    assert rows[0][2:] == ["failed", "12345678", "AlgorithmError:", "exit", "code", "1"]
+    assert rows[3][2:] == ["skipped", "-", "job-1", "failed"]
+    assert cli("runs", "show", "sweep", "-o", "json") == 0
+    shown = json.loads(cli.out)
+    assert shown["skipped"] == 1
+    assert [(job["state"], job["status"], job["error"]) for job in shown["jobs"]][::3] == [
+        ("failed", "FAILED", "AlgorithmError: exit code 1"),
+        ("skipped", None, "job-1 failed"),
+    ]

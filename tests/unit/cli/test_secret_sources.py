@@ -47,6 +47,16 @@ def test_c46_a_value_that_was_written_out_is_looked_for_where_it_may_stand(job_f
     assert find("Environment", "ELSE", SecretRef()) == []
 
 
+def test_c46_a_value_of_a_raw_request_is_looked_for_in_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    path.write_text('{"Environment": {"API_KEY": "one"}}\n{"HyperParameters": {"password": "two"}}\n')
+    find = value_finder({}, str(path))
+
+    assert find("Environment", "API_KEY", SecretRef()) == ["one"]
+    assert find("HyperParameters", "password", SecretRef()) == ["two"]
+    assert find("HyperParameters", "API_KEY", SecretRef()) == []
+
+
 @pytest.mark.parametrize("content", [None, "jobs: ["])
 def test_c46_a_job_file_that_is_gone_or_broken_has_no_values(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "gone.yaml"

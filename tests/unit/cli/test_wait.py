@@ -5,7 +5,7 @@ import pytest
 
 from fairshare.model import JobRef, JobRequest
 from fairshare.submit.holder import Holder
-from fairshare.submit.journal import Journal
+from fairshare.submit.journal import Journal, read_run
 from fairshare.submit.requests import PlannedJob, RunIdentity
 from fairshare.submit.waves import Wave
 
@@ -136,3 +136,26 @@ def test_ctrl_c_stops_waiting_not_the_jobs(cli, with_jobs):
     assert cli("wait", "train-1") == 130
     assert cli.err.endswith("stopped waiting; the jobs go on\n  `fairshare wait train-1` waits again\n")
     assert cli.batch.terminated == []
+
+
+@pytest.mark.parametrize("argv", [("--run", "lunar-otter"), ("train-1", "train-2")])
+def test_how_jobs_ended_is_kept_in_the_journal_of_their_run(cli, with_jobs, project, argv):
+    reason = "AlgorithmError: exit code: 1"
+    jobs = with_jobs("SUCCEEDED", "FAILED", status_reason=reason, started_at=5, training_job_name="AWSBatchx")
+    journal_run(project, jobs)
+
+    assert cli("wait", *argv) == 3
+
+    kept = read_run(project / "state" / "runs" / "lunar-otter.jsonl").jobs
+    assert [job.status for job in kept] == ["SUCCEEDED", "FAILED"]
+    assert (kept[1].reason, kept[1].started_at, kept[1].training_job_name) == (reason, 5, "AWSBatchx")
+
+
+def test_a_journal_that_cannot_be_written_does_not_change_the_result(cli, with_jobs, project):
+    journal_run(project, with_jobs("SUCCEEDED"))
+    path = project / "state" / "runs" / "lunar-otter.jsonl"
+    path.write_bytes(path.read_bytes()[10:])
+
+    assert cli("wait", "train-1") == 0
+    assert "warning: how jobs ended is not kept: " in cli.err
+    assert "damaged journal" in cli.err

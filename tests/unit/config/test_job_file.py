@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairshare.config.job_file import load_job_file, parse_job_file
-from fairshare.config.jobs import JobFile, JobSpec, Origin, SecretRef, WavesSpec
+from fairshare.config.jobs import (
+    AutoWaves,
+    Dependency,
+    JobFile,
+    JobSpec,
+    LaunchPeak,
+    Limits,
+    Origin,
+    Resources,
+    RetrySpec,
+    SecretRef,
+    WavesSpec,
+)
+from fairshare.config.sweeps import read_sweep
+from fairshare.config.times import parse_start, parse_window
 from fairshare.model import InvalidFileError
 
 Read = Callable[[str], JobFile]
 Problems = Callable[[str], list[str]]
+
+GIB = 2**30
 
 WHOLE = """\
 jobs:
@@ -77,7 +94,7 @@ def test_a_whole_job_file(read_jobs: Read, tmp_path: Path) -> None:
                 "KEY": SecretRef(from_file=str(tmp_path / "secrets/key")),
             },
             tags={"team": "search"},
-            sweep={"lr": [0.1, 0.01], "seed": {"range": [0, 8]}},
+            sweep=read_sweep({"lr": [0.1, 0.01], "seed": {"range": [0, 8]}}),
             training_job={"StoppingCondition": {"MaxRuntimeInSeconds": 60}},
         ),
     )
@@ -219,15 +236,9 @@ def test_c11_hyperparameters_lose_no_zeros(read_jobs: Read, written: str, value:
 
 
 def test_c11_sweep_values_lose_no_zeros(read_jobs: Read) -> None:
-    assert job(read_jobs, "sweep: {v: [3.9, 3.10], on: [yes, true]}").sweep == {
-        "v": [3.9, "3.10"],
-        "on": ["yes", True],
-    }
-
-
-@pytest.mark.parametrize("bounds", [[0, 8], [0, 8, 2], [8, 0, -1], [-3, 0]])
-def test_ranges_are_kept_as_written(read_jobs: Read, bounds: list[int]) -> None:
-    assert job(read_jobs, f"sweep: {{seed: {{range: {bounds}}}}}").sweep == {"seed": {"range": bounds}}
+    sweep = job(read_jobs, "sweep: {v: [3.9, 3.10], on: [yes, true]}").sweep
+    assert sweep is not None
+    assert (sweep.values_of("v"), sweep.values_of("on")) == ([3.9, "3.10"], ["yes", True])
 
 
 @pytest.mark.parametrize(
@@ -300,15 +311,15 @@ def test_ranges_are_kept_as_written(read_jobs: Read, bounds: list[int]) -> None:
         ),
         (
             "sweep: {s: {range: [0]}}",
-            "13 jobs[0].sweep.s: range must be 2 or 3 whole numbers | write [start, stop] or [start, stop, step]",
+            "13 jobs[0].sweep.s: range must be 2 or 3 numbers | write [start, stop] or [start, stop, step]",
         ),
         (
             "sweep: {s: {range: [0, true]}}",
-            "13 jobs[0].sweep.s: range must be 2 or 3 whole numbers | write [start, stop] or [start, stop, step]",
+            "13 jobs[0].sweep.s: range must be 2 or 3 numbers | write [start, stop] or [start, stop, step]",
         ),
         (
             "sweep: {s: {range: 8}}",
-            "13 jobs[0].sweep.s: range must be 2 or 3 whole numbers | write [start, stop] or [start, stop, step]",
+            "13 jobs[0].sweep.s: range must be 2 or 3 numbers | write [start, stop] or [start, stop, step]",
         ),
         (
             "sweep: {s: {range: [8, 8]}}",
@@ -327,6 +338,30 @@ def test_ranges_are_kept_as_written(read_jobs: Read, bounds: list[int]) -> None:
             "AWS and fairshare keep this prefix for themselves",
         ),
         ('name2: ""', '5 unknown key "name2" in jobs[0]'),
+        ("array: 0", "12 jobs[0].array: must be at least 1, not 0"),
+        ("after: [{job: a, when: done}]", '28 jobs[0].after[0].when: must be ok, any or failed, not "done" | choices:'),
+        ("after: [{when: ok}]", "13 job is missing in jobs[0].after[0] | write {job: prepare, when: ok}"),
+        ("after: [[a]]", "13 jobs[0].after[0]: must be a mapping, not a list | write {job: prepare, when: ok}"),
+        ("queues: []", "5 jobs[0].queues: must not be empty"),
+        ("queues: [a, a]", "17 jobs[0].queues[1]: a is in the list already | remove one of the two"),
+        (
+            "fallback_after: 30m",
+            "21 jobs[0].fallback_after: has no effect without a second queue | write queues: [first, second], or",
+        ),
+        ("retry: {attempts: 0}", "23 jobs[0].retry.attempts: must be at least 1, not 0"),
+        ("retry: {attempts: 11}", "23 jobs[0].retry.attempts: must be at most 10, not 11"),
+        ("retry: {attempts: 1, on: [x]}", "26 jobs[0].retry.on: has no effect with one attempt | raise attempts"),
+        ("retry: 3", "12 jobs[0].retry: must be a mapping, not 3 | write {attempts: 3}"),
+        ("resources: {cpu: 0}", "22 jobs[0].resources.cpu: must be a number of processors, not 0 | as in 2 or 0.5"),
+        (
+            "resources: {memory: lots}",
+            '25 jobs[0].resources.memory: "lots" is not a size: write bytes (4096) or a unit (500MB, 4GiB)',
+        ),
+        (
+            "resources: {launch_peak: {seconds: 9}}",
+            '31 unknown key "seconds" in jobs[0].resources.launch_peak | keys here: memory, read, for',
+        ),
+        ("resources: {launch_peak: {for: 0}}", "36 jobs[0].resources.launch_peak.for: must be at least 1, not 0"),
     ],
 )
 def test_wrong_values_of_a_job(job_problems: Problems, line: str, expected: str) -> None:
@@ -334,20 +369,29 @@ def test_wrong_values_of_a_job(job_problems: Problems, line: str, expected: str)
     assert problem.startswith(f"3:{expected}")
 
 
-@pytest.mark.parametrize("key", ["after", "resources", "retry"])
-def test_keys_of_later_versions_are_refused_with_that_word(job_problems: Problems, key: str) -> None:
-    assert job_problems(f"jobs:\n  - name: digits\n    {key}: [x]\n") == [
-        f"3:5 not supported yet: {key} | remove it; a later version will know it"
-    ]
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("waves: auto", "2:8 waves: not supported yet: auto | write {size: 8, interval: 90s}"),
-        ("waves: 8", "2:8 waves: must be a mapping, not 8 | write {size: 8, interval: 90s}"),
+        ("waves: automatic", '2:8 waves: must be auto or a mapping, not "automatic" | write {size: 8, interval: 90s}'),
+        ("waves: 8", "2:8 waves: must be auto or a mapping, not 8 | write {size: 8, interval: 90s}"),
+        ("waves: {}", "2:1 waves: size and interval are missing | write {size: 8, interval: 90s}, or auto"),
+        ("waves: {auto: true, size: 8}", "2:27 waves.size: has no effect in auto: true | remove it"),
+        (
+            "waves: {size: 8, interval: 0, first: 2}",
+            "2:38 waves.first: has no effect in waves of a fixed size | write auto: true beside it",
+        ),
+        (
+            "waves: {auto: true, start_at: noon}",
+            '2:31 waves.start_at: "noon" is not a start: write 2026-12-01 08:00 Europe/Berlin, '
+            "2026-12-01T08:00+01:00, or 08:00 for the next such",
+        ),
+        (
+            "waves: {auto: true, window: {start: 20:00, end: 06:00, days: [funday], zone: UTC}}",
+            '2:21 waves.window: "funday" is not a day: write mon, tue, wed, thu, fri, sat, sun',
+        ),
+        ("waves: {auto: true, window: {start: 20:00, end: 06:00}}", "2:21 zone is missing in waves.window"),
         ("waves: {size: 0, interval: 90s}", "2:15 waves.size: must be at least 1, not 0"),
-        ("waves: {size: 8}", "2:1 interval is missing in waves | write {size: 8, interval: 90s}"),
+        ("waves: {size: 8}", "2:1 waves: interval is missing | write {size: 8, interval: 90s}, or auto"),
         (
             "waves: {size: 8, interval: 1:30}",
             '2:28 waves.interval: "1:30" is not a duration: 1:30 could be minutes or hours; write 1m30s or 1h30m',
@@ -355,20 +399,95 @@ def test_keys_of_later_versions_are_refused_with_that_word(job_problems: Problem
     ],
 )
 def test_waves(job_problems: Problems, line: str, expected: str) -> None:
-    assert job_problems(f"jobs: [{{name: a}}]\n{line}\n") == [expected]
+    (problem,) = job_problems(f"jobs: [{{name: a}}]\n{line}\n")
+    assert problem.startswith(expected)
 
 
 @pytest.mark.parametrize(
-    ("sweep", "key"), [("[{lr: 0.1}, {lr: 0.2}]", "a sweep written as a list"), ("{zip: {lr: [1], x: [2]}}", "zip")]
+    ("waves", "expected"),
+    [
+        ("auto", AutoWaves()),
+        ("{auto: true}", AutoWaves()),
+        ("{auto: true, hold_runnable: true, first: 4}", AutoWaves(first=4, hold_runnable=True)),
+        ("{auto: false, size: 8, interval: 0}", WavesSpec(8, 0)),
+        (
+            "{size: 8, interval: 90s, start_at: 2026-12-01 08:00 Europe/Berlin}",
+            WavesSpec(8, 90, parse_start("2026-12-01 08:00 Europe/Berlin")),
+        ),
+        (
+            "{size: 8, interval: 90s, window: {start: 20:00, end: 06:00, days: [tue, mon], zone: Europe/Berlin}}",
+            WavesSpec(8, 90, None, parse_window("mon,tue 20:00-06:00 Europe/Berlin")),
+        ),
+        ("{auto: true, window: 20:00-06:00 UTC}", AutoWaves(window=parse_window("20:00-06:00 UTC"))),
+    ],
 )
-def test_other_forms_of_sweep_are_not_supported_yet(job_problems: Problems, sweep: str, key: str) -> None:
-    assert job_problems(f"jobs:\n- name: a\n  sweep: {sweep}\n") == [
-        f"3:3 jobs[0].sweep: not supported yet: {key} | write {{lr: [0.1, 0.01]}}: every combination"
-    ]
+def test_waves_in_all_their_forms(read_jobs: Read, waves: str, expected: WavesSpec | AutoWaves) -> None:
+    assert read_jobs(f"jobs: [{{name: a}}]\nwaves: {waves}\n").waves == expected
 
 
-def test_a_hyperparameter_may_be_called_zip(read_jobs: Read) -> None:
-    assert job(read_jobs, "sweep: {zip: [1, 2]}").sweep == {"zip": [1, 2]}
+def test_limits_of_launches_and_of_jobs_in_flight(read_jobs: Read) -> None:
+    file = read_jobs(
+        "jobs: [{name: a}]\nmax_in_flight: 40\n"
+        "limits: {concurrent_launches: 8, image_pulls: 16, read_bandwidth: 2GiB, memory: 24 GiB}\n"
+    )
+    assert file.limits == Limits(8, 16, 2 * GIB, 24 * GIB)
+    assert file.max_in_flight == 40
+
+
+def test_own_limits_win_key_by_key() -> None:
+    assert Limits(concurrent_launches=2).over(Limits(8, 16)) == Limits(2, 16)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("max_in_flight: 0", "2:16 max_in_flight: must be at least 1, not 0"),
+        ("limits: {image_pulls: 0}", "2:23 limits.image_pulls: must be at least 1, not 0"),
+        (
+            "limits: {memory: 24G}",
+            '2:18 limits.memory: "24G" is not a size: write 24GiB (in 1024s) or 24GB (in 1000s)',
+        ),
+        (
+            "limits: {concurrent_launch: 8}",
+            '2:10 unknown key "concurrent_launch" in limits | did you mean concurrent_launches? (keys here: '
+            "concurrent_launches, image_pulls, read_bandwidth, memory)",
+        ),
+    ],
+)
+def test_wrong_limits(job_problems: Problems, line: str, expected: str) -> None:
+    assert job_problems(f"jobs: [{{name: a}}]\n{line}\n") == [expected]
+
+
+def test_what_a_job_takes_of_a_machine(read_jobs: Read) -> None:
+    spec = job(
+        read_jobs, "resources: {cpu: 0.5, memory: 4GiB, launch_peak: {memory: 6GiB, read: 200MiB/s, for: 1m30s}}"
+    )
+    peak = LaunchPeak(memory=6 * GIB, read=200 * 2**20, seconds=90)
+    assert spec.resources == Resources(Fraction(1, 2), 4 * GIB, peak)
+    assert job(read_jobs, "share: A").resources == Resources()
+
+
+def test_dependencies_in_short_and_in_full(read_jobs: Read) -> None:
+    spec = job(read_jobs, "after: [prepare, {job: eval, when: any}]")
+    assert spec.after == (Dependency("prepare", "ok"), Dependency("eval", "any"))
+    assert (spec.origin.at("after", "1").line, spec.origin.at("after", "1").column) == (3, 22)
+    assert job(read_jobs, "after: prepare").after == (Dependency("prepare"),)
+    assert job(read_jobs, "after: {job: prepare, when: failed}").after == (Dependency("prepare", "failed"),)
+
+
+def test_queues_in_order(read_jobs: Read) -> None:
+    spec = job(read_jobs, "queues: [p5, p4]\nfallback_after: 30m")
+    assert (spec.queue, spec.queues, spec.fallback_after) == ("p5", ("p5", "p4"), 1800)
+    single = job(read_jobs, "queues: [p5]")
+    assert (single.queue, single.queues) == ("p5", ()), "as queue: p5"
+
+
+def test_arrays_and_retries(read_jobs: Read) -> None:
+    spec = job(read_jobs, 'array: 8\nretry: {attempts: 3, on: ["CapacityError", "Received status*"]}')
+    assert spec.array == 8
+    assert spec.retry == RetrySpec(3, ("CapacityError", "Received status*"))
+    assert job(read_jobs, "retry: {on: AlgorithmError}").retry == RetrySpec(2, ("AlgorithmError",))
+    assert job(read_jobs, "retry: {attempts: 1}").retry == RetrySpec(1)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +502,7 @@ def test_a_hyperparameter_may_be_called_zip(read_jobs: Read) -> None:
         ("waves: {size: 1, interval: 0}\n", "1:1 jobs is missing | write jobs: [{name: digits, source: train.py}]"),
         (
             "job: [{name: a}]\njobs: [{name: a}]\n",
-            '1:1 unknown key "job" | did you mean jobs? (keys here: jobs, waves)',
+            '1:1 unknown key "job" | did you mean jobs? (keys here: jobs, waves, limits, max_in_flight)',
         ),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pydantic
 import pytest
 
+from fairshare.config.jobs import Limits
 from fairshare.config.project import (
     Defaults,
     FairshareConfig,
@@ -273,3 +274,9 @@ def test_importing_is_cheap_until_a_file_is_read() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "False\n[]\n"
+
+
+def test_limits_of_launches(read_project: Read, project_text: str) -> None:
+    limits = read_project(project_text + "limits: {concurrent_launches: 8, read_bandwidth: 2GiB/s}\n").limits
+    assert limits == Limits(concurrent_launches=8, read_bandwidth=2 * 2**30)
+    assert read_project(project_text).limits == Limits()

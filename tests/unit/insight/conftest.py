@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from fairshare.model import FrontOfQueueJob, JobDetail, JobRef, JobRequest, JobStatus, JobSummary, QueueSnapshot
+from fairshare.model import (
+    FrontOfQueueJob,
+    JobAttempt,
+    JobDetail,
+    JobRef,
+    JobRequest,
+    JobStatus,
+    JobSummary,
+    QueueSnapshot,
+)
 
 
 def make_job(job_id: str, **changes: Any) -> JobSummary:
@@ -34,6 +43,7 @@ class FakeBackend:
         self.calls: list[tuple[str, Any]] = []
         self.before_call: Callable[[FakeBackend], None] = lambda backend: None
         self.front: list[str] = []
+        self.attempts: dict[str, tuple[JobAttempt, ...]] = {}
 
     def list(self, queue: str, statuses: Collection[JobStatus] | None = None) -> list[JobSummary]:
         self._called("list", None if statuses is None else tuple(statuses))
@@ -67,7 +77,8 @@ class FakeBackend:
 
     def _detail(self, job: JobSummary) -> JobDetail:
         known = {field.name: getattr(job, field.name) for field in fields(JobSummary)}
-        return JobDetail(**known | {"scheduling_priority": self.priorities.get(job.job_id)})
+        more = {"scheduling_priority": self.priorities.get(job.job_id), "attempts": self.attempts.get(job.job_id, ())}
+        return JobDetail(**known | more)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-from fairshare.insight.jobs import ACTIVE_STATUSES, DESCRIBE_LIMIT, latest_by_id, list_jobs
-from fairshare.model import FrontOfQueueJob, JobStatus, QueueSnapshot
+from fairshare.insight.jobs import DESCRIBE_LIMIT, latest_by_id, list_jobs
+from fairshare.model import ACTIVE_STATUSES, FrontOfQueueJob, JobStatus, QueueSnapshot
 
 EMPTY = QueueSnapshot()
 

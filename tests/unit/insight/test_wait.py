@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 
 from fairshare.insight.wait import (
-    DESCRIBED_AT_MOST,
     FAILED_LOOKS_IN_A_ROW,
     GRACE_LOOKS,
     LOOPBACK_PACE,
@@ -13,6 +12,7 @@ from fairshare.insight.wait import (
 )
 from fairshare.model import ServiceError, ThrottledError
 from fairshare.scheduler.clock import VirtualClock
+from fairshare.submit.watch import DESCRIBED_AT_MOST
 
 
 class RecordingClock(VirtualClock):

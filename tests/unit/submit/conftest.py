@@ -11,6 +11,7 @@ import pytest
 
 from fairshare.config.jobs import JobSpec, Origin, SecretRef
 from fairshare.config.project import Defaults, FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
+from fairshare.config.sweeps import read_sweep
 from fairshare.model import JobDetail, JobRef, JobRequest, JobStatus, JobSummary, QueueSnapshot
 from fairshare.submit.holder import Holder
 from fairshare.submit.ports import BuiltPayload, Upload
@@ -124,9 +125,11 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_job(source: Path) -> Callable[..., JobSpec]:
-    """A job that is complete and right; keyword arguments change it."""
+    """A job that is complete and right; keyword arguments change it. A sweep is given as it is written."""
 
     def make(name: str = "digits", **changes: Any) -> JobSpec:
+        if "sweep" in changes:
+            changes["sweep"] = read_sweep(changes["sweep"])
         job = JobSpec(
             name=name,
             origin=Origin("jobs.yaml", 3, 5),

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fairshare.model import CredentialsError, FairshareError, JobRef, JobRequest, ServiceError, ThrottledError
-from fairshare.submit.calls import CallsInThreads, CallsInTurn, Failed, Made, open_calls
+from fairshare.submit.calls import CallsInThreads, CallsInTurn, Failed, Looked, Made, open_calls
 from fairshare.submit.requests import PlannedJob
+from fairshare.submit.watch import LOOPBACK_LOOKS, Watched
 
 MakePlanned = Callable[..., PlannedJob]
 REFUSED = ServiceError("clientToken was used before", http_status=400)
@@ -97,3 +98,38 @@ def test_waiting_ends_without_an_answer(backend: Any, make_planned: MakePlanned)
 def test_one_call_at_a_time_needs_no_thread(backend: Any) -> None:
     with open_calls(backend, 1) as calls:
         assert isinstance(calls, CallsInTurn)
+
+
+def test_a_slow_look_holds_up_no_call(backend: Any, make_planned: MakePlanned) -> None:
+    release = threading.Event()
+    backend.describe = lambda job_ids: release.wait(10) and {}
+    calls = CallsInThreads(backend, 1)
+    calls.look([Watched(0, "id-0", "q")])
+    calls.start(make_planned(0), is_doubtful=False)
+
+    (made,) = calls.wait(10_000)
+    release.set()
+    (looked,) = calls.wait(10_000)
+    calls.close()
+
+    assert isinstance(made, Made)
+    assert looked == Looked({})
+
+
+def test_a_look_that_fails_hands_over_its_error(backend: Any) -> None:
+    error = ServiceError("internal error", http_status=500)
+
+    def fail(job_ids: object) -> None:
+        raise error
+
+    backend.describe = fail
+    calls = CallsInTurn(backend)
+    calls.look([Watched(0, "id-0", "q")])
+
+    assert calls.wait(0) == [Looked({}, error)]
+
+
+def test_with_looks_a_single_call_has_a_thread_of_its_own(backend: Any) -> None:
+    with open_calls(backend, 1, LOOPBACK_LOOKS) as calls:
+        assert isinstance(calls, CallsInThreads)
+        assert calls.looks == LOOPBACK_LOOKS

@@ -127,6 +127,7 @@ def test_the_result_as_json(desk: Desk) -> None:
             }
         ],
         "refused": [{"job_name": "job-1", "message": "JobQueue gone not found."}],
+        "skipped": [],
         "not_sent": [],
     }
 
@@ -577,6 +578,7 @@ def test_the_plan_as_json(desk: Desk) -> None:
         "job_name": "job-2",
         "job_queue": "search-ml-gpu",
         "wave": 2,
+        "after": [],
         "share_identifier": "LOWPRI",
         "scheduling_priority": 20,
         "attempt_duration_seconds": None,
@@ -584,6 +586,10 @@ def test_the_plan_as_json(desk: Desk) -> None:
         "client_token": plan.jobs[2].request.client_token,
         "tags": {"fairshare:run": "lunar-otter-3f2a"},
         "payload": {"TrainingJobName": "job-2"},
+        "alternatives": [],
+        "fallback_after": None,
     }
+    nothing = dict.fromkeys(("concurrent_launches", "image_pulls", "read_bandwidth", "memory"))
+    assert document["rules"] == {"max_in_flight": None, "auto": None, "limits": nothing}
     assert plan.upload_bytes == 5
     assert plan.largest_payload_bytes == len('{"TrainingJobName":"job-0"}')

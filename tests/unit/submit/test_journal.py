@@ -6,17 +6,22 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairshare.config.jobs import SecretRef
+from fairshare.config.jobs import AutoWaves, LaunchPeak, Limits, SecretRef
+from fairshare.config.times import Window
 from fairshare.model import FairshareError, InvalidFileError, JobRef, JobRequest, NotFoundError, UsageError
+from fairshare.submit.conditions import Skip
 from fairshare.submit.holder import Holder, RunHeldError
 from fairshare.submit.journal import Journal, find_run, jobs_by_id, journal_path, list_runs, read_run
-from fairshare.submit.requests import PlannedJob, RunIdentity, canonical_json, payload_sha256
+from fairshare.submit.requests import Alternative, PlannedJob, RunIdentity, canonical_json, payload_sha256
+from fairshare.submit.rules import RunRules
 from fairshare.submit.waves import Wave, plan_waves
+from fairshare.submit.windows import Gate
 
 MakePlanned = Callable[..., PlannedJob]
 T0 = 1_764_500_000_000
@@ -216,7 +221,7 @@ def test_a_format_of_the_future_asks_for_an_upgrade(
         patched.setattr("fairshare.submit.journal.FORMAT", 7)
         begun().close()
 
-    with pytest.raises(InvalidFileError, match="this journal has format 7, this fairshare reads up to 2"):
+    with pytest.raises(InvalidFileError, match="this journal has format 7, this fairshare reads up to 3"):
         list_runs(runs)
 
 
@@ -242,6 +247,69 @@ def test_a_journal_of_format_2_loads_for_ever() -> None:
     assert run.jobs[1].status == "FAILED"
     assert run.jobs[4].as_planned().request.job_name == "job-4-try2"
     assert run.jobs[0].request.payload == '{"Environment":{"HF_TOKEN":{"from_env":"HF_TOKEN"},"WANDB_API_KEY":{}}}'
+
+
+def test_a_journal_of_format_3_loads_for_ever() -> None:
+    """The file was written by the third version and is never written again."""
+    run = read_run(Path(__file__).with_name("journal-format-3.jsonl"))
+
+    assert [job.state for job in run.jobs] == [
+        *("sent", "sent", "failed", "waiting"),
+        *("skipped", "skipped", "skipped", "unknown"),
+    ]
+    assert run.rules == RunRules(
+        Gate(T0 + 60_000, Window("20:00", "06:00", (0, 1), "Europe/Berlin")),
+        max_in_flight=40,
+        auto=AutoWaves(first=4, hold_runnable=True),
+        limits=Limits(8, 16, 2 << 30, None),
+    )
+    assert run.waves == (Wave(1, T0 + 60_000, 0, 4, gap=0), Wave(2, T0 + 150_000, 4, 4))
+    assert run.queues == ("p4", "search-ml-gpu", "spare")
+    moved, peak, failed = run.jobs[:3]
+    assert moved.alternatives == (Alternative("spare"),)
+    assert (moved.attempt, moved.job_id, moved.fallback_after) == (2, "id-0b", 1800)
+    there = moved.as_planned().request
+    assert (there.job_queue, there.job_name, there.share_identifier) == ("p4", "job-0-try2", "HIGHPRI")
+    assert (there.scheduling_priority, "ml.p4d.24xlarge" in there.payload) == (0, True)
+    assert peak.launch_peak == LaunchPeak(6 << 30, 200 << 20, 90)
+    assert (peak.status, peak.started_at, peak.stopped_at) == ("SUCCEEDED", T0 + 3, T0 + 7)
+    assert peak.output is not None
+    assert peak.output["training"]["metrics"] == {"accuracy": 0.9}
+    assert (failed.reason, failed.output) == ("AlgorithmError", None)
+    assert [job.after for job in run.jobs[4:7]] == [
+        (((1, 2, 3), "ok"),),
+        (((0, 2), "any"), ((4,), "failed")),
+        (((4,), "ok"),),
+    ]
+    assert run.jobs[4].skip == Skip("job-2 failed")
+    assert run.jobs[5].skip == Skip("nothing before it failed", is_failure=False)
+
+
+def test_what_jobs_come_after_takes_little_room_and_is_shared(
+    runs: Path, identity: RunIdentity, make_planned: MakePlanned
+) -> None:
+    after = ((tuple(range(1000)), "ok"),)
+    planned = [make_planned(index) for index in range(1000)]
+    planned += [replace(make_planned(index), after=after) for index in range(1000, 1010)]
+    with Journal.create(runs, identity.run_id, HOLDER) as journal:
+        journal.begin(identity, plan_waves(len(planned), None, 0, T0), planned)
+
+    assert '"after":[{"jobs":[[0,999]],"when":"ok"}]' in journal.path.read_text()
+    later = read_run(journal.path).jobs[1000:]
+    assert {job.after for job in later} == {after}
+    assert len({id(job.after[0][0]) for job in later}) == 1
+
+
+def test_an_attempt_begins_without_what_was_known_of_the_one_before(begun: Callable[..., Journal]) -> None:
+    with begun() as journal:
+        journal.sent(0, ref(0), T0)
+        journal.ended(0, "FAILED", T0, reason="AlgorithmError", stopped_at=T0)
+        journal.skipped(1, Skip("job-0 failed"), T0)
+        journal.intend([replace(each, attempt=2 - each.index) for each in jobs(0, 1)], T0)
+
+    first, second = read_run(journal.path).jobs[:2]
+    assert (first.state, first.job_id, first.status, first.reason, first.stopped_at) == ("unknown", *[None] * 4)
+    assert (second.state, second.skip) == ("unknown", None)
 
 
 def test_c46_secret_values_are_not_in_the_file(begun: Callable[..., Journal], runs: Path) -> None:

@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
-from fairshare.config.jobs import JobSpec, Origin, SecretRef, WavesSpec
+from fairshare.config.jobs import (
+    AutoWaves,
+    Dependency,
+    JobSpec,
+    LaunchPeak,
+    Limits,
+    Origin,
+    Resources,
+    SecretRef,
+    WavesSpec,
+)
 from fairshare.config.project import Project
+from fairshare.config.times import Window
 from fairshare.model import CredentialsError, InfeasibleError, InvalidFileError, UsageError
 from fairshare.submit.dispatch import SubmitPlan
 from fairshare.submit.naming import SURVIVING
@@ -17,7 +28,9 @@ from fairshare.submit.ports import LeftOut, SourceSummary
 from fairshare.submit.prepare import SubmitOptions, prepare
 from fairshare.submit.requests import RunIdentity
 from fairshare.submit.resolve import Overrides, QueueFacts
+from fairshare.submit.rules import RunRules
 from fairshare.submit.waves import Wave
+from fairshare.submit.windows import Gate
 
 MakeJob = Callable[..., JobSpec]
 Plan = Callable[..., SubmitPlan]
@@ -76,7 +89,7 @@ def test_a_sweep_in_waves(plan: Plan, make_job: MakeJob) -> None:
 
 
 def test_a_start_in_the_future(plan: Plan, make_job: MakeJob) -> None:
-    assert plan(make_job(), start_at=T0 + 5_000).waves == (Wave(1, T0 + 5_000, 0, 1),)
+    assert plan(make_job(), start_at=T0 + 5_000).waves == (Wave(1, T0 + 5_000, 0, 1, gap=0),)
 
 
 def test_equal_content_is_uploaded_once(plan: Plan, make_job: MakeJob) -> None:
@@ -85,15 +98,12 @@ def test_equal_content_is_uploaded_once(plan: Plan, make_job: MakeJob) -> None:
     assert [upload.s3_uri for upload in submit_plan.uploads] == ["s3://bucket/fairshare/source/abc/train.py"]
 
 
-def test_a_payload_is_built_once_for_jobs_that_differ_in_scheduling_only(
-    plan: Plan, make_job: MakeJob, payloads: Any
-) -> None:
+def test_jobs_that_differ_in_scheduling_only_are_jobs_of_their_own(plan: Plan, make_job: MakeJob) -> None:
     trainer = object()
     jobs = [make_job(trainer=trainer, share=share, priority=n) for n, share in enumerate(["HIGHPRI", "LOWPRI"] * 5)]
 
     submit_plan = plan(*jobs, make_job(trainer=object()), make_job(trainer=trainer, environment={"A": "1"}))
 
-    assert len(payloads.built) == 3
     assert len({planned.request.job_name for planned in submit_plan.jobs}) == 12
     assert [planned.request.scheduling_priority for planned in submit_plan.jobs][:10] == list(range(10))
 
@@ -126,7 +136,7 @@ def test_all_problems_of_all_jobs_are_told_at_once(plan: Plan, make_job: MakeJob
         origin=Origin("jobs.yaml", 9, 1),
     )
     nowhere = make_job("nowhere", queue="gone", environment={"A-B": ""}, origin=Origin("jobs.yaml", 5, 1))
-    sweep = make_job("grid", sweep={"lr": []}, origin=Origin("jobs.yaml", 7, 1))
+    sweep = make_job("grid", sweep={"lr": [1], "exclude": [{"lr": 1}]}, origin=Origin("jobs.yaml", 7, 1))
     imageless = make_job("imageless", image=None, tags={"": ""}, origin=Origin("jobs.yaml", 11, 1))
 
     with pytest.raises(InvalidFileError) as caught:
@@ -381,3 +391,70 @@ def test_a_thousand_jobs_are_planned_quickly(plan: Plan, make_job: MakeJob) -> N
 
     assert len(submit_plan.jobs) == 2_000
     assert len(submit_plan.waves) == 200
+
+
+def test_what_a_job_comes_after_is_known_by_its_place_in_the_run(plan: Plan, make_job: MakeJob) -> None:
+    jobs = plan(
+        make_job("report", after=(Dependency("train"), Dependency("prepare", "any"))),
+        make_job("train", sweep={"seed": [0, 1]}, after=(Dependency("prepare"),)),
+        make_job("prepare"),
+    ).jobs
+
+    assert [job.after for job in jobs] == [
+        (((1, 2), "ok"), ((3,), "any")),
+        (((3,), "ok"),),
+        (((3,), "ok"),),
+        (),
+    ]
+
+
+def test_a_dependency_that_cannot_be_is_told_with_all_other_problems(plan: Plan, make_job: MakeJob) -> None:
+    with pytest.raises(InvalidFileError) as caught:
+        plan(make_job("train", after=(Dependency("prepair"),)), make_job("prepare", share="NOBODY"))
+
+    messages = " ".join(problem.message for problem in caught.value.problems)
+    assert 'it comes after "prepair", and there is no such job' in messages
+    assert "NOBODY" in messages
+
+
+def test_what_holds_a_run_back_is_in_its_plan(plan: Plan, make_job: MakeJob, project: Project) -> None:
+    window = Window("20:00", "06:00", tuple(range(7)), "UTC")
+    peak = LaunchPeak(memory=6 << 30, read=1, seconds=90)
+
+    submit_plan = plan(
+        make_job(resources=Resources(launch_peak=peak)),
+        project=project.model_copy(update={"limits": Limits(concurrent_launches=8, memory=1 << 40)}),
+        waves=AutoWaves(first=2),
+        start_at=T0 + 60_000,
+        window=window,
+        limits=Limits(concurrent_launches=4),
+        max_in_flight=40,
+    )
+
+    assert submit_plan.rules == RunRules(
+        Gate(T0 + 60_000, window), 40, AutoWaves(first=2), Limits(concurrent_launches=4, memory=1 << 40)
+    )
+    assert submit_plan.jobs[0].launch_peak == peak
+    assert [wave.count for wave in submit_plan.waves] == [1]
+    assert submit_plan.warnings == ()
+
+
+def test_limits_without_auto_waves_are_warned_about(plan: Plan, make_job: MakeJob, project: Project) -> None:
+    (warning,) = plan(make_job(), limits=Limits(concurrent_launches=4)).warnings
+
+    assert warning.message == "limits are for launches that are paced: without `waves: auto` they change nothing"
+    assert plan(make_job(), project=project.model_copy(update={"limits": Limits(memory=1)})).warnings == (), (
+        "others may use them"
+    )
+
+
+def test_limits_that_nobody_declared_anything_for_are_warned_about(plan: Plan, make_job: MakeJob) -> None:
+    (warning,) = plan(make_job(), waves=AutoWaves(), limits=Limits(memory=1 << 30)).warnings
+
+    assert warning.message.startswith("limits.memory: 1 of 1 jobs do not say their resources.launch_peak.memory")
+
+
+def test_no_jobs_in_flight_are_too_few(plan: Plan, make_job: MakeJob) -> None:
+    with pytest.raises(UsageError, match="0 jobs in flight are too few") as caught:
+        plan(make_job(), max_in_flight=0)
+    assert caught.value.hint == "give --max-in-flight 1 or more, or leave it out"

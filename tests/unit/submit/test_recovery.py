@@ -15,8 +15,9 @@ from fairshare.submit.calls import CallsInTurn
 from fairshare.submit.dispatch import RunResult, SubmitPlan, dispatch
 from fairshare.submit.events import WaveStarted
 from fairshare.submit.holder import Holder
-from fairshare.submit.journal import Journal, RunRecord, read_run
+from fairshare.submit.journal import Journal, read_run
 from fairshare.submit.rate import Pace
+from fairshare.submit.records import RunRecord
 from fairshare.submit.recovery import FORGOTTEN_MS, Recovery, check_place, recover
 from fairshare.submit.requests import PlannedJob, RunIdentity
 from fairshare.submit.waves import plan_waves
@@ -71,7 +72,7 @@ class Desk:
                 Pace(random.Random(1), 0),
                 self._note,
                 lambda: False,
-                recovery.in_doubt,
+                recovery.earlier,
             )
 
     def open(self) -> Journal:
@@ -115,7 +116,7 @@ def test_c22_a_call_without_outcome_that_made_the_job_is_found(desk: Desk) -> No
     assert [(job.index, ref) for job, ref in recovery.found] == [(0, JobRef("id-0", "arn/id-0", "job-0"))]
     assert desk.backend.calls == [], "looking sends nothing"
     assert desk.states() == ["sent", "waiting"]
-    assert recovery.in_doubt == frozenset()
+    assert recovery.earlier.in_doubt == frozenset()
 
 
 def test_c22_a_job_of_the_same_name_of_another_run_is_not_taken_for_it(desk: Desk) -> None:

@@ -12,12 +12,12 @@ from fairshare.model import JobRequest, UsageError
 from fairshare.submit.naming import JobNames
 from fairshare.submit.ports import BuiltPayload
 from fairshare.submit.requests import (
-    RETRY_STRATEGY,
     build_request,
     client_token,
     request_bytes,
 )
 from fairshare.submit.resolve import QueueFacts
+from fairshare.submit.retries import retry_strategy
 
 MakeJob = Callable[..., JobSpec]
 NAMES = JobNames("digits-a1b2c3", "digits-a1b2c3")
@@ -43,7 +43,7 @@ def test_the_request_is_complete(request_of: Callable[..., JobRequest]) -> None:
         client_token=hashlib.sha256(("run-1\0000\0" + request.payload).encode()).hexdigest(),
         share_identifier="HIGHPRI",
         scheduling_priority=10,
-        retry_strategy=RETRY_STRATEGY,
+        retry_strategy=retry_strategy(None),
         attempt_duration_seconds=7200,
         tags={"fairshare:run": "run-1"},
     )
@@ -80,9 +80,10 @@ def test_c20_an_attempt_limit_of_the_users_own_is_kept(request_of: Callable[...,
 
 
 def test_retries_are_for_internal_errors_and_quotas_only() -> None:
-    rules = [(rule["action"], rule["on_status_reason"]) for rule in RETRY_STRATEGY["evaluate_on_exit"]]
+    strategy = retry_strategy(None)
+    rules = [(rule["action"], rule["on_status_reason"]) for rule in strategy["evaluate_on_exit"]]
 
-    assert RETRY_STRATEGY["attempts"] == 2
+    assert strategy["attempts"] == 2
     assert rules == [
         ("RETRY", "Received status from SageMaker: InternalServerError*"),
         ("RETRY", "Received status from SageMaker:InternalServerError*"),

@@ -8,7 +8,7 @@ import pytest
 from fairshare.config.jobs import JobSpec
 from fairshare.model import UsageError
 from fairshare.submit.naming import name_problem
-from fairshare.submit.sweep import describe_grid, expand
+from fairshare.submit.sweep import expand
 
 MakeJob = Callable[..., JobSpec]
 
@@ -49,19 +49,6 @@ def test_c09_the_written_job_is_not_changed(make_job: MakeJob) -> None:
     assert first.hyperparameters["opt"] == second.hyperparameters["opt"] == {"name": "adamw"}
 
 
-@pytest.mark.parametrize(
-    ("written", "values"),
-    [
-        ({"range": [0, 3]}, [0, 1, 2]),
-        ({"range": [0, 8, 3]}, [0, 3, 6]),
-        ({"range": [3, 0, -1]}, [3, 2, 1]),
-        ({"range": (2, 4)}, [2, 3]),
-    ],
-)
-def test_ranges_are_half_open(make_job: MakeJob, written: Any, values: list[int]) -> None:
-    assert [point.hyperparameters["seed"] for point in expand(make_job(sweep={"seed": written}))] == values
-
-
 def test_labels_are_readable_and_legal(make_job: MakeJob) -> None:
     values = [1e-05, -0.5, 1e20, True, None, "a b/c", [64, 64], {"name": "adamw"}, "αβ", ""]
 
@@ -95,28 +82,55 @@ def test_each_point_has_checkpoints_of_its_own(make_job: MakeJob) -> None:
     ]
 
 
+def test_an_array_is_equal_jobs_told_apart_by_their_environment(make_job: MakeJob) -> None:
+    job = make_job(array=3, environment={"A": "1"}, checkpoint="s3://bucket/c")
+
+    members = expand(job)
+
+    assert [member.name for member in members] == ["digits-0", "digits-1", "digits-2"]
+    assert [member.environment for member in members] == [
+        {"A": "1", "FAIRSHARE_ARRAY_INDEX": str(index), "FAIRSHARE_ARRAY_SIZE": "3"} for index in range(3)
+    ]
+    assert members[1].checkpoint == "s3://bucket/c/digits-1/"
+    assert all(member.array is None for member in members)
+
+
+def test_each_point_of_a_sweep_has_an_array_of_its_own(make_job: MakeJob) -> None:
+    job = make_job(sweep={"lr": [1, 2]}, array=2)
+
+    members = [(each.name, each.hyperparameters, each.environment["FAIRSHARE_ARRAY_INDEX"]) for each in expand(job)]
+
+    assert members == [
+        ("digits-lr1-0", {"lr": 1}, "0"),
+        ("digits-lr1-1", {"lr": 1}, "1"),
+        ("digits-lr2-0", {"lr": 2}, "0"),
+        ("digits-lr2-1", {"lr": 2}, "1"),
+    ]
+
+
+def test_excluded_points_do_not_become_jobs(make_job: MakeJob) -> None:
+    assert names(make_job(sweep={"lr": [1, 2], "s": [0, 1], "exclude": [{"lr": 1, "s": 0}]})) == [
+        "digits-lr1-s1",
+        "digits-lr2-s0",
+        "digits-lr2-s1",
+    ]
+
+
 @pytest.mark.parametrize(
-    ("sweep", "message"),
+    ("changes", "message"),
     [
-        ({"lr": []}, 'job "digits": sweep of lr has no values'),
-        ({"seed": {"range": [5, 5]}}, 'job "digits": sweep of seed has no values'),
+        ({"sweep": {"lr": [1], "exclude": [{"lr": 1}]}}, "every point of the sweep is excluded"),
         (
-            {"seed": {"range": [1]}},
-            "expected {range: [start, stop]} or {range: [start, stop, step]} with whole numbers",
+            {"sweep": {"s": {"range": [0, 1001]}}, "array": 100},
+            "it is 100,100 jobs, at most 100,000 are allowed",
         ),
-        ({"seed": {"range": [0, 1.5]}}, "with whole numbers"),
-        ({"seed": {"range": [0, 4, 0]}}, "with whole numbers"),
-        ({"seed": {"range": [0, 4], "step": 2}}, "with whole numbers"),
-        ({"seed": 4}, "expected a list of values or {range: [start, stop]}, not 4"),
-        ({"seed": "abc"}, "expected a list of values or {range: [start, stop]}, not 'abc'"),
-        ({"a": {"range": [0, 1000]}, "b": {"range": [0, 101]}}, "its sweep has 101,000 points, at most 100,000"),
+        (
+            {"array": 2, "environment": {"FAIRSHARE_ARRAY_SIZE": "3"}},
+            "the environment of an array cannot set FAIRSHARE_ARRAY_SIZE",
+        ),
     ],
 )
-def test_a_sweep_that_makes_no_sense_is_refused(make_job: MakeJob, sweep: Any, message: str) -> None:
+def test_what_cannot_be_expanded_is_refused(make_job: MakeJob, changes: Any, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        expand(make_job(sweep=sweep))
-    assert message in caught.value.message
-
-
-def test_the_grid_is_described_for_people() -> None:
-    assert describe_grid({"lr": [0.1, 0.01], "seed": {"range": [0, 40]}}) == "lr 2 x seed 40"
+        expand(make_job(**changes))
+    assert caught.value.message == message

@@ -1,0 +1,98 @@
+"""How the flags of ``submit`` and what a job file says about its run become one `SubmitOptions`: flags win."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from fairshare.cli.context import AppContext
+from fairshare.cli.start_times import run_gate
+from fairshare.cli.submit_flags import JobFlags, PaceFlags, QueueFlags
+from fairshare.model import MAX_PRIORITY, UsageError
+
+if TYPE_CHECKING:
+    from fairshare.config.jobs import AutoWaves, JobFile, WavesSpec
+    from fairshare.submit.prepare import SubmitOptions
+    from fairshare.submit.resolve import Overrides
+
+_AUTO: Final = "auto"
+
+
+def submit_options(
+    context: AppContext, file: JobFile, queue: QueueFlags, jobs: JobFlags, pace: PaceFlags
+) -> SubmitOptions:
+    """Return what is said about a submission as a whole.
+
+    Raises:
+        UsageError: a flag is wrong, or flags contradict each other.
+    """
+    from fairshare.submit.prepare import SubmitOptions
+
+    overrides = _overrides(queue, jobs)
+    waves = _waves(file.waves, pace)
+    gate = run_gate(context, file.waves, pace.start_at, pace.window)
+    return SubmitOptions(
+        overrides=overrides,
+        waves=waves,
+        start_at=gate.start_at,
+        window=gate.window,
+        limits=file.limits,
+        max_in_flight=file.max_in_flight if pace.max_in_flight is None else pace.max_in_flight,
+        allow_unknown_share=queue.allow_unknown_share,
+    )
+
+
+def _overrides(queue: QueueFlags, jobs: JobFlags) -> Overrides:
+    from fairshare.submit.resolve import Overrides
+
+    if queue.priority is not None and not 0 <= queue.priority <= MAX_PRIORITY:
+        raise UsageError(
+            f"--priority {queue.priority} is not between 0 and {MAX_PRIORITY}", hint="0 is the lowest priority"
+        )
+    return Overrides(
+        queue=queue.queue,
+        share=queue.share,
+        priority=queue.priority,
+        instance_type=jobs.instance_type,
+        instance_count=jobs.instance_count,
+        image=jobs.image,
+        role=jobs.role,
+        max_runtime=None if jobs.max_runtime is None else _seconds("--max-runtime", jobs.max_runtime),
+    )
+
+
+def _seconds(flag: str, text: str) -> int:
+    from fairshare.config.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def _waves(written: WavesSpec | AutoWaves | None, flags: PaceFlags) -> WavesSpec | AutoWaves | None:
+    """Return the waves to use: flags over the job file."""
+    from fairshare.config.jobs import AutoWaves, WavesSpec
+
+    fixed = written if isinstance(written, WavesSpec) else None
+    if flags.wave_size == _AUTO:
+        if flags.interval is not None:
+            raise UsageError("--interval has no effect with --wave-size auto", hint="remove one of the two")
+        return AutoWaves() if fixed is not None or written is None else written
+    size = None if flags.wave_size is None else _size(flags.wave_size)
+    if flags.interval is not None and size is None and fixed is None:
+        raise UsageError("--interval needs --wave-size", hint="for example --wave-size 8 --interval 90s")
+    if size is None and fixed is None:
+        return written
+    waves = fixed or WavesSpec(size=1, interval=0)
+    interval = waves.interval if flags.interval is None else _seconds("--interval", flags.interval)
+    return replace(waves, size=waves.size if size is None else size, interval=interval)
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(
+            f"--wave-size {text} is neither a number from 1 on nor {_AUTO}",
+            hint="leave it out to send everything in one wave",
+        )
+    return int(text)

@@ -22,7 +22,7 @@ Packages, lowest first. Imports point downwards only, and import-linter holds th
     scheduler   policy (share arithmetic), queues, engine, driver, clock. Pure
     config      fairshare.yaml and job files -> validated models; every error has file:line:column
     provision   desired x observed -> Plan -> apply, over a port
-    submit      sweeps, names, checks, waves, journal, rate, dispatch, over ports
+    submit      checks, sweeps, waves, dependencies, fallback, journal, rate, dispatch (a map in its docstring)
     insight     queue state, shares, finding and waiting for jobs: questions about a queue
     trainer     a job or a user's own ModelTrainer -> frozen payload; source bundle      } edges: each adapts a
     aws         sessions, provisioner, job back end, logs, objects: every boto3 call     } library to the ports
@@ -34,12 +34,12 @@ A port lives with its consumer: `submit.ports.JobBackend` and `Payloads`, `provi
 `local.launcher.Launcher`, `scheduler.clock.Clock`, `scheduler.driver.Executor`. boto3, botocore, sagemaker, moto and
 subprocess are imported by edges only, and there only when needed, so that `--help` stays fast.
 
-The way of a job: `cli.submit` reads targets; `submit.prepare` expands sweeps, fills in defaults and checks everything
-that can be known before the first write; `trainer.payload` has the SageMaker SDK's ModelTrainer build the training
-request through a session that only records its uploads; `submit.dispatch` uploads what is missing, then journals and
-sends wave by wave through `aws.jobs`. On the other side of the wire `local.moto_responses` hands it to the engine,
-whose transitions start and stop attempts in a launcher: a simulated run, or a process under SageMaker's container
-contract.
+The way of a job: `cli.submit_targets` reads what to send; `submit.prepare` expands sweeps, fills in defaults and checks
+everything that can be known before the first write; `trainer.payload` has the SageMaker SDK's ModelTrainer build the
+training request through a session that only records its uploads; `submit.dispatch` uploads what is missing, then
+journals and sends wave by wave through `aws.jobs`. On the other side of the wire `local.moto_responses` hands it to the
+engine, whose transitions start and stop attempts in a launcher: a simulated run, or a process under SageMaker's
+container contract.
 
 For users' own tests there is `LocalAWS`, imported when it is asked for.
 """

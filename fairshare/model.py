@@ -83,6 +83,7 @@ class ResourceType(StrEnum):
     SCHEDULING_POLICY = "scheduling_policy"
     JOB_QUEUE = "job_queue"
     ALARM = "alarm"
+    DASHBOARD = "dashboard"
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,24 @@ class FairsharePolicy:
     share_distribution: tuple[ShareAttributes, ...] = ()
     share_decay_seconds: int = 0
     compute_reservation: int = 0
+
+
+@dataclass(frozen=True)
+class QuotaSharePolicy:
+    """``quotaSharePolicy`` of a scheduling policy. FIFO is the only strategy that AWS has."""
+
+    idle_resource_assignment_strategy: str = "FIFO"
+
+
+class SharingStrategy(StrEnum):
+    """``strategy`` of a quota share: what becomes of the part of its capacity that it does not use."""
+
+    RESERVE = "RESERVE"
+    """It stays idle."""
+    LEND = "LEND"
+    """Others may use it."""
+    LEND_AND_BORROW = "LEND_AND_BORROW"
+    """Others may use it, and this share may use theirs."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +221,16 @@ class Alarm:
     name: str
     arn: str
     definition: AlarmDefinition
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A dashboard as CloudWatch has it: a text of JSON. ``tags`` holds its owner, as far as the text names one."""
+
+    name: str
+    arn: str
+    body: str
     tags: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -1,7 +1,8 @@
-"""Every boto3 call of the product that goes to AWS Batch, STS, CloudWatch Logs and S3. An edge: adapters of ports.
+"""Every boto3 call of the product that goes to AWS. An edge: adapters of ports.
 
 `session` makes clients (one region, one account), `errors` turns what botocore raises into
-`fairshare.model.FairshareError`, `paging` walks through long answers. On top of them: `provisioner` and `resources`
-(service environments, policies, queues), `jobs` (service jobs), `logs` and `objects`. Importing any of these is cheap:
-boto3 and botocore are loaded when the first client is made.
+`fairshare.model.FairshareError`, `paging` walks through long answers. On top of them: `provisioner`, `resources` and
+`answers` (service environments, policies, queues), `jobs` (service jobs), `training` (SageMaker's view of them),
+`logs`, `objects` and `artifacts` (models on their way home), `queues` (for the collector), `pricing`, and `notify`
+(SNS). Importing any of these is cheap: boto3 and botocore are loaded when the first client is made.
 """

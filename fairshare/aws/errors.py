@@ -47,7 +47,9 @@ _THROTTLED: Final = frozenset(
     }
 )
 _OUT_OF_QUOTA: Final = frozenset({"LimitExceededException", "ServiceQuotaExceededException"})
-_MISSING: Final = frozenset({"404", "NoSuchBucket", "NoSuchKey", "NotFound", "ResourceNotFoundException"})
+_MISSING: Final = frozenset(
+    {"404", "NoSuchBucket", "NoSuchKey", "NotFound", "ResourceNotFound", "ResourceNotFoundException"}
+)
 _SAYS_MISSING_IN_WORDS: Final = frozenset({"ClientException", "ValidationException"})
 """What Batch and SageMaker answer to a name they do not know, as to anything else that is wrong with a request."""
 _MISSING_TEXT: Final = re.compile(r"not found|does(?: not|n't) exist|no such", re.IGNORECASE)

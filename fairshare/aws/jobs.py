@@ -9,13 +9,14 @@ Source: https://docs.aws.amazon.com/batch/latest/APIReference/API_ListServiceJob
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import islice
 from typing import Any, Final
 
+from fairshare.aws.answers import SERVICE_TYPE
 from fairshare.aws.errors import translated
 from fairshare.aws.paging import pages
-from fairshare.aws.resources import SERVICE_TYPE
 from fairshare.aws.session import AwsSession
 from fairshare.model import (
     FrontOfQueueJob,
@@ -61,6 +62,28 @@ class BatchJobs(JobBackend):
         exact = [job for job in found if job.job_name == job_name]
         return max(exact, key=lambda job: job.created_at, default=None)
 
+    def newest(self, queue: str, created_after: int, calls: int) -> Sequence[JobSummary]:
+        """Return jobs of any status made after an instant (ms), newest first: as many as fit into so many calls."""
+        return self._filtered(queue, "AFTER_CREATED_AT", created_after, calls)
+
+    def page_before(self, queue: str, created_before: int) -> Sequence[JobSummary]:
+        """Return jobs of any status made before an instant (ms), newest first: as many as one call gives."""
+        return self._filtered(queue, "BEFORE_CREATED_AT", created_before, 1)
+
+    def walk(self, queue: str, created_before: int | None = None) -> Iterator[Sequence[JobSummary]]:
+        """Yield jobs of any status, newest first, page by page: each is one call, made when the page is asked for.
+
+        Args:
+            queue: name or ARN.
+            created_before: milliseconds; None = from the newest on.
+        """
+        name, at = ("AFTER_CREATED_AT", 0) if created_before is None else ("BEFORE_CREATED_AT", created_before)
+        filters = [{"name": name, "values": [str(at)]}]
+        with translated(f"list jobs of queue {queue}", self._session.caller):
+            listing = self._session.client("batch").list_service_jobs
+            for page in pages(listing, jobQueue=queue, maxResults=_PAGE, filters=filters):
+                yield [summary_from(entry) for entry in page["jobSummaryList"]]
+
     def list(self, queue: str, statuses: Collection[JobStatus] | None = None) -> list[JobSummary]:
         """Return the jobs of a queue, newest first.
 
@@ -105,6 +128,13 @@ class BatchJobs(JobBackend):
         with translated(f"end job {job_id}", self._session.caller):
             self._session.client("batch").terminate_service_job(jobId=job_id, reason=reason)
 
+    def _filtered(self, queue: str, name: str, at: int, calls: int) -> Sequence[JobSummary]:
+        with translated(f"list jobs of queue {queue}", self._session.caller):
+            filters = [{"name": name, "values": [str(at)]}]
+            listing = self._session.client("batch").list_service_jobs
+            answers = islice(pages(listing, jobQueue=queue, maxResults=_PAGE, filters=filters), calls)
+            return [summary_from(entry) for page in answers for entry in page["jobSummaryList"]]
+
     def _listing(self, queue: str, **request: Any) -> Iterator[JobSummary]:
         with translated(f"list the jobs of queue {queue}", self._session.caller):
             list_service_jobs = self._session.client("batch").list_service_jobs
@@ -141,6 +171,7 @@ def summary_from(answer: Mapping[str, Any]) -> JobSummary:
 def detail_from(answer: Mapping[str, Any]) -> JobDetail:
     """Read the answer of DescribeServiceJob."""
     job = to_snake(answer)
+    preemption = job.get("preemption_summary", {})
     return JobDetail(
         **_summary_fields(job),
         job_queue=job["job_queue"],
@@ -148,6 +179,8 @@ def detail_from(answer: Mapping[str, Any]) -> JobDetail:
         payload=_payload(job.get("service_request_payload")),
         tags=job.get("tags", {}),
         attempt_duration_seconds=job.get("timeout_config", {}).get("attempt_duration_seconds"),
+        preempted_attempts=tuple(_attempt(attempt) for attempt in preemption.get("recent_preempted_attempts", [])),
+        preemptions=preemption.get("preempted_attempt_count", 0),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, TypeVar
 
+from fairshare.aws.answers import environment_from, policy_from, queue_from
 from fairshare.aws.errors import translated
 from fairshare.aws.jobs import BatchJobs
 from fairshare.aws.paging import pages
@@ -17,9 +18,6 @@ from fairshare.aws.resources import (
     KINDS,
     Kind,
     create_request,
-    environment_from,
-    policy_from,
-    queue_from,
     update_request,
 )
 from fairshare.aws.session import AwsSession
@@ -40,12 +38,13 @@ from fairshare.model import (
 from fairshare.provision.compare import (
     TAG_FIELD,
     FieldChange,
-    ObservedResource,
+    ObservedBatchResource,
     changed_fields,
     is_going,
     name_of,
     shown,
 )
+from fairshare.provision.desired import DesiredBatchResource
 from fairshare.provision.observed import Observed
 from fairshare.provision.plan import Action, Change
 from fairshare.provision.ports import Provisioner
@@ -66,7 +65,7 @@ _EXISTS: Final = "already exists"
 _STUCK_HINT: Final = "AWS is slow or the resource is stuck: the AWS Batch console shows more."
 
 _Resource = TypeVar("_Resource", ServiceEnvironment, SchedulingPolicy, JobQueue)
-_Lacking = Callable[[ObservedResource | None], str | None]
+_Lacking = Callable[[ObservedBatchResource | None], str | None]
 
 
 class BatchProvisioner(Provisioner):
@@ -97,7 +96,7 @@ class BatchProvisioner(Provisioner):
         """
         client = self._session.client("batch")
 
-        def is_ours(resource: ObservedResource) -> bool:
+        def is_ours(resource: ObservedBatchResource) -> bool:
             return resource.tags.get(OWNER_TAG) == stack
 
         def wanted(resources: Iterator[_Resource]) -> dict[str, _Resource]:
@@ -119,7 +118,7 @@ class BatchProvisioner(Provisioner):
                 for page in pages(client.describe_job_queues, maxResults=_PAGE)
                 for entry in page["jobQueues"]
             ]
-        referred: tuple[ObservedResource, ...] = (*environments.values(), *policies.values())
+        referred: tuple[ObservedBatchResource, ...] = (*environments.values(), *policies.values())
         ours = {resource.arn for resource in referred if is_ours(resource)}
         users = {queue.name: queue for queue in queues if ours.intersection(_used_by(queue))}
         return Observed(environments, policies, users | wanted(iter(queues)))
@@ -177,17 +176,15 @@ class BatchProvisioner(Provisioner):
             self._clock.sleep_until(self._clock.now() + pause)
 
     def _call_create(self, change: Change) -> None:
-        assert change.desired is not None
         client = self._session.client("batch", retries=0)
         with translated(f"create {change.label}", self._session.caller):
-            getattr(client, f"create_{change.resource_type.value}")(**create_request(change.desired, self._arn_of))
+            getattr(client, f"create_{change.resource_type.value}")(**create_request(_desired(change), self._arn_of))
 
     def _update(self, change: Change) -> None:
-        assert change.desired is not None
         refuse_moved(change, self._find(change))
         self._tag(change)
         fields = frozenset(field.field for field in change.fields)
-        request = update_request(change.desired, fields, self._arn_of)
+        request = update_request(_desired(change), fields, self._arn_of)
         if request:
             self._call(change, "update", self._reference(change) | request)
         self._wait_until_as_wanted(change)
@@ -218,14 +215,14 @@ class BatchProvisioner(Provisioner):
             return
         self._wait(change, lambda found: None if found is None else "is still being deleted")
 
-    def _disable(self, change: Change, found: ObservedResource) -> None:
+    def _disable(self, change: Change, found: ObservedBatchResource) -> None:
         """Disable a queue or environment and wait until that has settled: only then it can be deleted."""
         if isinstance(found, SchedulingPolicy):
             return
         if found.state != "DISABLED":
             self._call(change, "update", self._reference(change) | {"state": "DISABLED"})
 
-        def lacking(now: ObservedResource | None) -> str | None:
+        def lacking(now: ObservedBatchResource | None) -> str | None:
             if now is None or isinstance(now, SchedulingPolicy):
                 raise NotFoundError(f"{change.label} is gone")
             is_settled = now.state == "DISABLED" and now.status in ("VALID", "INVALID")
@@ -266,7 +263,7 @@ class BatchProvisioner(Provisioner):
                     ) from error
             self._clock.sleep_until(self._clock.now() + self._poll_ms)
 
-    def _find(self, change: Change) -> ObservedResource | None:
+    def _find(self, change: Change) -> ObservedBatchResource | None:
         """Describe the resource of a change; None when there is none of that name."""
         kind = KINDS[change.resource_type]
         with translated(f"describe {change.label}", self._session.caller):
@@ -302,10 +299,9 @@ class BatchProvisioner(Provisioner):
 
     def _wait_until_as_wanted(self, change: Change) -> None:
         """Wait until a resource is VALID and shows what was asked for."""
-        assert change.desired is not None
-        desired = change.desired
+        desired = _desired(change)
 
-        def unusable(found: ObservedResource | None) -> str | None:
+        def unusable(found: ObservedBatchResource | None) -> str | None:
             if found is None:
                 return "cannot be seen yet"
             if _status(found) == "INVALID":
@@ -318,7 +314,7 @@ class BatchProvisioner(Provisioner):
                 )
             return None if _status(found) == "VALID" else "is not VALID yet"
 
-        def different(found: ObservedResource | None) -> str | None:
+        def different(found: ObservedBatchResource | None) -> str | None:
             fields = changed_fields(desired, found)
             values = ", ".join(f"{field.field} {shown(field.observed)}, not {shown(field.wanted)}" for field in fields)
             return f"shows {values}" if fields else None
@@ -327,7 +323,7 @@ class BatchProvisioner(Provisioner):
         if different(found) is not None:
             self._wait(change, different, timeout_ms=_AGREE_MS)
 
-    def _wait(self, change: Change, lacking: _Lacking, timeout_ms: int | None = None) -> ObservedResource | None:
+    def _wait(self, change: Change, lacking: _Lacking, timeout_ms: int | None = None) -> ObservedBatchResource | None:
         """Look at a resource until nothing is lacking, and return it.
 
         Args:
@@ -349,12 +345,18 @@ class BatchProvisioner(Provisioner):
         return found
 
 
-def _status(resource: ObservedResource) -> str:
+def _desired(change: Change) -> DesiredBatchResource:
+    """Return what a change creates or updates."""
+    assert isinstance(change.desired, DesiredBatchResource)
+    return change.desired
+
+
+def _status(resource: ObservedBatchResource) -> str:
     """Status of a resource; a policy has none and is always usable."""
     return "VALID" if isinstance(resource, SchedulingPolicy) else resource.status
 
 
-def _condition(found: ObservedResource | None) -> str:
+def _condition(found: ObservedBatchResource | None) -> str:
     """``is UPDATING and ENABLED``."""
     if found is None:
         return "does not exist"

@@ -10,77 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from fairshare.model import (
-    CapacityLimit,
-    FairsharePolicy,
-    JobQueue,
-    ResourceType,
-    SchedulingPolicy,
-    ServiceEnvironment,
-    ShareAttributes,
-    to_camel,
-    to_snake,
-)
-from fairshare.provision.compare import ObservedResource, weight_text
-from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue, DesiredResource
-
-SERVICE_TYPE: Final = "SAGEMAKER_TRAINING"
-"""Type of service environments, queues and jobs alike."""
-
-
-def environment_from(answer: Mapping[str, Any]) -> ServiceEnvironment:
-    """Read one entry of DescribeServiceEnvironments."""
-    detail = to_snake(answer)
-    return ServiceEnvironment(
-        name=detail["service_environment_name"],
-        arn=detail["service_environment_arn"],
-        capacity_limits=tuple(
-            CapacityLimit(limit["max_capacity"], limit["capacity_unit"]) for limit in detail["capacity_limits"]
-        ),
-        state=detail.get("state", "ENABLED"),
-        status=detail.get("status", "VALID"),
-        tags=detail.get("tags", {}),
-    )
-
-
-def policy_from(answer: Mapping[str, Any]) -> SchedulingPolicy:
-    """Read one entry of DescribeSchedulingPolicies. Fields that are missing hold their default."""
-    detail = to_snake(answer)
-    fairshare = detail.get("fairshare_policy")
-    return SchedulingPolicy(
-        name=detail["name"],
-        arn=detail["arn"],
-        fairshare_policy=None if fairshare is None else _fairshare_from(fairshare),
-        tags=detail.get("tags", {}),
-    )
-
-
-def queue_from(answer: Mapping[str, Any]) -> JobQueue:
-    """Read one entry of DescribeJobQueues. A queue for compute jobs has no service environments."""
-    detail = to_snake(answer)
-    order = sorted(detail.get("service_environment_order", []), key=lambda entry: int(entry["order"]))
-    return JobQueue(
-        name=detail["job_queue_name"],
-        arn=detail["job_queue_arn"],
-        priority=detail["priority"],
-        service_environments=tuple(entry["service_environment"] for entry in order),
-        scheduling_policy_arn=detail.get("scheduling_policy_arn"),
-        state=detail["state"],
-        status=detail.get("status", "VALID"),
-        status_reason=detail.get("status_reason"),
-        tags=detail.get("tags", {}),
-    )
-
-
-def _fairshare_from(fairshare: Mapping[str, Any]) -> FairsharePolicy:
-    return FairsharePolicy(
-        share_distribution=tuple(
-            ShareAttributes(share["share_identifier"], weight_text(share.get("weight_factor", 1)))
-            for share in fairshare.get("share_distribution", [])
-        ),
-        share_decay_seconds=fairshare.get("share_decay_seconds", 0),
-        compute_reservation=fairshare.get("compute_reservation", 0),
-    )
+from fairshare.aws.answers import SERVICE_TYPE, environment_from, policy_from, queue_from
+from fairshare.model import FairsharePolicy, ResourceType, to_camel
+from fairshare.provision.compare import ObservedBatchResource
+from fairshare.provision.desired import DesiredBatchResource, DesiredEnvironment, DesiredPolicy, DesiredQueue
 
 
 @dataclass(frozen=True)
@@ -98,7 +31,7 @@ class Kind:
     """Field of the describe answer that holds the resources."""
     reference_field: str
     """Field of the update and delete requests that says which one."""
-    read: Callable[[Mapping[str, Any]], ObservedResource]
+    read: Callable[[Mapping[str, Any]], ObservedBatchResource]
 
 
 KINDS: Final = {
@@ -135,7 +68,7 @@ ArnOf = Callable[[ResourceType, str], str]
 """Gives the ARN of a resource by its name; AWS takes scheduling policies by ARN only."""
 
 
-def create_request(desired: DesiredResource, arn_of: ArnOf) -> dict[str, Any]:
+def create_request(desired: DesiredBatchResource, arn_of: ArnOf) -> dict[str, Any]:
     """Return the request that creates a resource."""
     identity: dict[str, Any]
     match desired:
@@ -148,7 +81,7 @@ def create_request(desired: DesiredResource, arn_of: ArnOf) -> dict[str, Any]:
     return identity | _settings(desired, arn_of) | {"tags": dict(desired.tags)}
 
 
-def update_request(desired: DesiredResource, fields: frozenset[str], arn_of: ArnOf) -> dict[str, Any]:
+def update_request(desired: DesiredBatchResource, fields: frozenset[str], arn_of: ArnOf) -> dict[str, Any]:
     """Return the part of an update request that sets ``fields`` (names as in `fairshare.provision.compare`), or {}.
 
     A policy is always sent whole: UpdateSchedulingPolicy replaces it. Tags are not part of an update.
@@ -169,7 +102,7 @@ _SOURCES: Final = {
 """Field of an update request -> the fields of a plan that it carries."""
 
 
-def _settings(desired: DesiredResource, arn_of: ArnOf) -> dict[str, Any]:
+def _settings(desired: DesiredBatchResource, arn_of: ArnOf) -> dict[str, Any]:
     """Return what can be set at creation and changed later."""
     match desired:
         case DesiredEnvironment():

@@ -32,7 +32,7 @@ from typer.core import TyperCommand
 from fairshare.cli.context import AppContext, Options
 from fairshare.cli.exit_codes import exit_code_line
 from fairshare.cli.output import OutputFormat
-from fairshare.model import InterruptedRunError
+from fairshare.model import FairshareError, InterruptedRunError
 
 _Function = TypeVar("_Function", bound=Callable[..., None])
 
@@ -122,10 +122,14 @@ def command(
             launch: Launch = ctx.obj
             options = take_options(values, launch.options)
             values |= {name: group.take(values) for name, group in groups.items()}
+            context = launch.make_context(options)
             try:
-                function(launch.make_context(options), **values)
+                function(context, **values)
             except KeyboardInterrupt as interrupt:
                 raise interrupted(interrupt) from None
+            except FairshareError as error:
+                context.located(error)
+                raise
 
         run.__doc__ = function.__doc__
         flat = [flag for each in own for flag in (each.annotation.parameters() if _is_group(each) else [each])]
@@ -184,7 +188,10 @@ def _common_flags(
         bool, typer.Option("--local", help="The AWS on this machine, from `fairshare local start`.")
     ] = False,
     output: Annotated[
-        OutputFormat | None, typer.Option("--output", "-o", help="Format of the answer (default: table).")
+        OutputFormat | None,
+        typer.Option(
+            "--output", "-o", metavar="<table|json|yaml|csv|name>", help="Format of the answer (default: table)."
+        ),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,30 +11,21 @@ import typer
 
 from fairshare.cli.command import command, new_app
 from fairshare.cli.context import AppContext
-from fairshare.cli.measuring import Listings, SinceFlag, begin_of, describe, find_detail, jobs_since, judged
+from fairshare.cli.measuring import Listings, SinceFlag, begin_of, jobs_since, judged
 from fairshare.cli.queue import QueueFlag
-from fairshare.cli.render import Column, count, elapsed, safe, table
-from fairshare.model import JobDetail, NotFoundError, UsageError
+from fairshare.cli.render import Column, count, elapsed, hours_text, safe, table
+from fairshare.cli.subjects import Subject, find_subject, split_subject
+from fairshare.model import JobDetail, NotFoundError
 
 if TYPE_CHECKING:
-    from fairshare.metrics.compare import Difference
+    from fairshare.metrics.compare import Difference, Figures
 
 app = new_app()
 
-_KINDS: Final = ("job", "run", "share")
 _SEED: Final = 0
 """The same values always get the same verdict."""
 
 _WHAT: Final = "A job, a run, or share:NAME; job:, run: and share: before it say which."
-
-
-@dataclass(frozen=True)
-class _Side:
-    """What one of the two texts stands for."""
-
-    kind: str
-    name: str
-    jobs: Sequence[JobDetail]
 
 
 @command(
@@ -58,12 +49,11 @@ def compare(
     Of several jobs a side, means are compared, and a permutation test says whether they differ by more than noise.
     """
     from fairshare.metrics.compare import compare as differences_of
-    from fairshare.metrics.compare import figures_of
 
     begin = begin_of(context, since)
     listings = Listings(context)
     sides = [_side(context, listings, text, queue, begin) for text in (baseline, candidate)]
-    before, after = ([figures_of(job) for job in judged(context, side.jobs)] for side in sides)
+    before, after = (_figures(context, side.jobs) for side in sides)
     found = differences_of(before, after, Random(_SEED))
     context.out.show(
         "Comparison",
@@ -80,47 +70,33 @@ def compare(
         context.suggest(f"fairshare efficiency {sides[1].jobs[0].job_name}")
 
 
-def _side(context: AppContext, listings: Listings, text: str, queue: str | None, begin: int) -> _Side:
-    """Return what a text stands for: what is written before a colon, else a run of the journal, else a job."""
-    kind, colon, name = text.partition(":")
-    if not colon or kind not in _KINDS:
-        kind, name = ("run", text) if _is_run(context, text) else ("job", text)
-    if not name:
-        raise UsageError(f"{text!r} names no {kind}", hint=f"write {kind}:NAME")
-    match kind:
-        case "share":
-            jobs = jobs_since(context, listings, context.choose_queue(queue).name, name, begin).jobs
-            if not jobs:
-                raise NotFoundError(f"no job of share {name} ran in this time", hint="look further back with --since")
-            return _Side(kind, name, jobs)
-        case "run":
-            return _run_side(context, name)
-        case _:
-            job = find_detail(context, queue, name)
-            return _Side(kind, job.job_name, [job])
+def _figures(context: AppContext, jobs: Sequence[JobDetail]) -> list[Figures]:
+    """What is compared of jobs; with their cost when the project has prices."""
+    from fairshare.cli.prices import project_prices
+    from fairshare.insight.costs import uses_of_jobs
+    from fairshare.metrics.compare import figures_of
+    from fairshare.metrics.cost import cost_of
+
+    figures = {job.job.job_id: figures_of(job) for job in judged(context, jobs)}
+    if context.project is not None and context.project.prices.per_hour:
+        prices = project_prices(context)
+        for use in uses_of_jobs(jobs, context.training_jobs, context.clock.now()):
+            amount = cost_of(use.attempts, prices).amount
+            figures[use.job_id] = replace(figures[use.job_id], cost=None if amount is None else float(amount))
+    return list(figures.values())
 
 
-def _is_run(context: AppContext, text: str) -> bool:
-    from fairshare.submit.journal import find_run
-
-    try:
-        find_run(context.runs_dir, text)
-    except (NotFoundError, UsageError):
-        return False
-    return True
-
-
-def _run_side(context: AppContext, name: str) -> _Side:
-    from fairshare.submit.journal import find_run
-
-    record = find_run(context.runs_dir, name)
-    ids = [job.job_id for job in record.jobs if job.job_id is not None]
-    if not ids:
-        raise NotFoundError(f"run {record.run_id} has sent no job", hint="`fairshare runs` lists the runs")
-    return _Side("run", record.run_id, describe(context, ids))
+def _side(context: AppContext, listings: Listings, text: str, queue: str | None, begin: int) -> Subject:
+    kind, name = split_subject(text)
+    if kind != "share":
+        return find_subject(context, queue, text)
+    jobs = jobs_since(context, listings, context.choose_queue(queue).name, name, begin).jobs
+    if not jobs:
+        raise NotFoundError(f"no job of share {name} ran in this time", hint="look further back with --since")
+    return Subject("share", name, jobs)
 
 
-def _side_document(side: _Side) -> dict[str, Any]:
+def _side_document(side: Subject) -> dict[str, Any]:
     return {"kind": side.kind, "name": side.name, "job_ids": [job.job_id for job in side.jobs]}
 
 
@@ -139,7 +115,7 @@ def _document(found: Difference) -> dict[str, Any]:
     }
 
 
-def _text(sides: Sequence[_Side], found: Sequence[Difference], width: int | None) -> str:
+def _text(sides: Sequence[Subject], found: Sequence[Difference], width: int | None) -> str:
     columns = (
         Column("MEASURE"),
         Column("BASELINE", right=True),
@@ -174,6 +150,8 @@ def _value(unit: str, value: float | None) -> str:
             return f"{value:.1f} %"
         case "part":
             return f"{value * 100:.0f} %"
+        case "h":
+            return f"{hours_text(value)} h"
         case "money":
             return f"{value:.2f}"
         case _:

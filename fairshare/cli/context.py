@@ -7,6 +7,7 @@ takes address and key from the ready file of ``fairshare local start`` and nothi
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -22,17 +23,23 @@ from fairshare.model import FairshareError, UsageError
 if TYPE_CHECKING:
     from fairshare.aws.logs import LogReader
     from fairshare.aws.objects import S3Store
+    from fairshare.aws.quotas import TrainingQuotas
     from fairshare.aws.session import AwsSession
     from fairshare.config.project import Project, QueueConfig
     from fairshare.insight.collect import QueueSource
     from fairshare.insight.results import TrainingSource
     from fairshare.insight.wait import Pace
-    from fairshare.metrics.ports import MetricSource, PhaseSource
+    from fairshare.metrics.ports import AlarmSource, MetricSource, PhaseSource
+    from fairshare.metrics.prices import PriceSource
+    from fairshare.provision.place import Place
     from fairshare.provision.ports import Provisioner
     from fairshare.scheduler.clock import Clock
     from fairshare.submit.ports import JobBackend
 
 _LOCAL_REGION: Final = "us-east-1"
+
+_COMMAND: Final = re.compile(r"`(fairshare (?!local |help |-)[^`]+)`")
+"""A command of ours that goes to AWS, in a text for people."""
 
 
 @dataclass(frozen=True)
@@ -233,11 +240,33 @@ class AppContext:
         return TrainingJobs(self.session)
 
     @cached_property
+    def training_quotas(self) -> TrainingQuotas:
+        """What the account may run at once."""
+        from fairshare.aws.quotas import TrainingQuotas
+
+        return TrainingQuotas(self.session)
+
+    @cached_property
     def metrics(self) -> MetricSource:
         """CloudWatch metrics."""
         from fairshare.aws.metrics import CloudWatch
 
         return CloudWatch(self.session)
+
+    @cached_property
+    def price_source(self) -> PriceSource:
+        """AWS's price list, which answers in one region about all of them."""
+        from fairshare.aws.pricing import PRICING_REGION, PriceList
+        from fairshare.aws.session import AwsSession
+
+        return PriceList(AwsSession(region=PRICING_REGION, profile=self.profile, endpoint_url=self.endpoint_url))
+
+    @cached_property
+    def alarms(self) -> AlarmSource:
+        """CloudWatch alarms."""
+        from fairshare.aws.alarms import CloudWatchAlarms
+
+        return CloudWatchAlarms(self.session)
 
     @cached_property
     def training_phases(self) -> PhaseSource:
@@ -259,6 +288,13 @@ class AppContext:
         from fairshare.insight.wait import LOOPBACK_PACE, Pace
 
         return LOOPBACK_PACE if self.session.is_loopback else Pace()
+
+    @property
+    def aws_place(self) -> Place:
+        """Where a command acts, for ARNs."""
+        from fairshare.provision.place import Place
+
+        return Place(self.session.partition, self.session.region, self.session.account_id)
 
     @property
     def place(self) -> str:
@@ -320,7 +356,16 @@ class AppContext:
         given = {"--profile": options.profile, "--region": options.region, "--endpoint-url": options.endpoint_url}
         given["--file"] = None if options.file is None else str(options.file)
         flags += [f"{flag} {shlex.quote(value)}" for flag, value in given.items() if value]
-        return " ".join([command, *flags])
+        return " ".join([command, *(flag for flag in flags if flag.split(" ")[0] not in command.split())])
+
+    def here(self, text: str) -> str:
+        """Return a text in which every command between backticks acts on the same place as this one."""
+        return _COMMAND.sub(lambda match: f"`{self.with_flags(match[1])}`", text)
+
+    def located(self, error: FairshareError) -> FairshareError:
+        """Return an error whose hint, should it name a command, names one that acts on the same place."""
+        error.hint = error.hint and self.here(error.hint)
+        return error
 
     def confirm(self, question: str) -> None:
         """Ask on stderr and return when the answer is yes.

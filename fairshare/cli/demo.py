@@ -122,7 +122,7 @@ def _set_up(private: AppContext, context: AppContext) -> None:
     from fairshare.provision.desired import desired_state
     from fairshare.provision.plan import plan_setup
 
-    desired = desired_state(private.require_project())
+    desired = desired_state(private.require_project(), private.aws_place)
     observed = private.stack_provisioner.observe(desired.names, desired.stack)
     plan = plan_setup(desired, observed, region=private.region, account_id=private.session.account_id)
     context.out.talk(f"$ fairshare setup\n{plan_text(plan, private.place, context.out.width)}\n")

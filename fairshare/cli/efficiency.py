@@ -5,16 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from fairshare.cli.command import command, new_app
 from fairshare.cli.context import AppContext
-from fairshare.cli.measuring import Listings, ShareFlag, SinceFlag, begin_of, find_detail, jobs_since, judged
+from fairshare.cli.measuring import Listings, ShareFlag, SinceFlag, begin_of, jobs_since, judged
+from fairshare.cli.output import OutputFormat
 from fairshare.cli.queue import QueueFlag
-from fairshare.cli.render import Column, count, elapsed, safe, table
-from fairshare.model import MODEL_VERSION, JobDetail, NotFoundError, UsageError
+from fairshare.cli.render import Column, count, elapsed, hours_text, safe, table
+from fairshare.cli.subjects import JobOrRun, check_alone, find_subject
+from fairshare.model import MODEL_VERSION, JobDetail, NotFoundError
 
 if TYPE_CHECKING:
     from fairshare.insight.measured import QueueHistory
@@ -25,13 +25,20 @@ if TYPE_CHECKING:
 app = new_app()
 
 _BAR: Final = 20
+_HOURS: Final = ("allocated", "used", "idle", "unmeasured")
 _WORTH_REPLAYING: Final = 10
 """Of several jobs, only those with the most idle capacity have their victims looked for."""
 
 _SHOWN_VICTIMS: Final = 3
 _NARROWEST: Final = 40
-_NO_HOURS: Final = 1e-6
-"""What sums of rounded hours may differ by."""
+_WIDE: Final = 100
+"""Cells from which on the table of jobs has all of its columns."""
+
+_LEFT_OUT: Final = ("P95", "TAIL")
+"""Those that it has not below: the screen of one job has them."""
+
+_FEW_HOURS: Final = 0.1
+"""Below so many device-hours, seconds are told."""
 
 
 @dataclass(frozen=True)
@@ -44,42 +51,45 @@ class _Found:
 
 @command(
     app,
-    examples=("fairshare efficiency digits-lr0-1", "fairshare efficiency --share LOWPRI --since 7d -o json"),
+    examples=(
+        "fairshare efficiency digits-lr0-1",
+        "fairshare efficiency lunar-otter",
+        "fairshare efficiency --share LOWPRI --since 7d -o json",
+    ),
     exit_codes=(4, 6, 7),
 )
 def efficiency(
     context: AppContext,
-    job: Annotated[
-        str | None,
-        typer.Argument(metavar="JOB", help="Name, id, a unique prefix of one, or ARN.", show_default=False),
-    ] = None,
+    what: JobOrRun = None,
     queue: QueueFlag = None,
     share: ShareFlag = None,
     since: SinceFlag = None,
 ) -> None:
-    """Show how well a job, or the jobs of a share or a queue, used what they held, with diagnoses and advice."""
-    if job is not None and (share is not None or since is not None):
-        raise UsageError("name a job, or a share and a time, not both", hint="a job is shown from its start on")
+    """Show how well a job, or the jobs of a run, a share or a queue, used what they held, with diagnoses and advice."""
+    check_alone(what, share, since)
     listings = Listings(context)
-    if job is not None:
-        details: Sequence[JobDetail] = [find_detail(context, queue, job)]
+    subject = None if what is None else find_subject(context, queue, what)
+    if subject is not None:
+        details: Sequence[JobDetail] = subject.jobs
     else:
         begin = begin_of(context, since)
         details = jobs_since(context, listings, context.choose_queue(queue).name, share, begin).jobs
+    is_one = subject is not None and subject.kind == "job"
     jobs = judged(context, details)
     found = _Found(jobs, _victims(context, listings, jobs))
+    rows = [_job_document(one, found.victims.get(one.job.job_id)) for one in jobs]
     context.out.show(
         "Efficiency",
         {
-            "jobs": [_job_document(one, found.victims.get(one.job.job_id)) for one in jobs],
+            "jobs": [_flat(row) for row in rows] if context.out.format is OutputFormat.CSV else rows,
             "shares": [_share_document(one) for one in _shares(jobs)],
         },
-        text=lambda width: _text(found, width, is_one=job is not None),
+        text=lambda width: _text(found, width, is_one=is_one),
         rows="jobs",
         name="job_id",
     )
-    if job is not None:
-        context.suggest(f"fairshare metrics {job}")
+    if is_one:
+        context.suggest(f"fairshare metrics {what}")
     elif jobs:
         context.suggest(f"fairshare efficiency {_most_idle(jobs)[0].job.job_name}")
 
@@ -104,14 +114,17 @@ def _victims(context: AppContext, listings: Listings, jobs: Sequence[JobEfficien
         if not queue or not job.wasted_ms:
             continue
         if queue not in histories:
-            histories[queue] = _history(context, listings, queue)
+            only_to = job.job.stopped_at if len(jobs) == 1 else None
+            histories[queue] = _history(context, listings, queue, only_to)
         history = histories[queue]
-        if history is not None:
-            found[job.job.job_id] = history.victims(job, now)
+        victims = None if history is None else history.victims(job, now)
+        if victims is not None:
+            found[job.job.job_id] = victims
     return found
 
 
-def _history(context: AppContext, listings: Listings, queue: str) -> QueueHistory | None:
+def _history(context: AppContext, listings: Listings, queue: str, only_to: int | None) -> QueueHistory | None:
+    """Return what is known of a queue's past; of one job, who came after its end (ms) cannot have waited for it."""
     from fairshare.insight.measured import QueueHistory
     from fairshare.insight.queues import observe_queue
 
@@ -119,7 +132,8 @@ def _history(context: AppContext, listings: Listings, queue: str) -> QueueHistor
         view = observe_queue(context.provisioner, queue, context.stack)
     except NotFoundError:
         return None
-    return QueueHistory(tuple(listings.of(queue)), context.journaled_priorities(), view.capacity, view.policy)
+    past = listings.of(queue, None if only_to is None else only_to + 1)
+    return QueueHistory(past, context.journaled_priorities(), view.capacity, view.policy)
 
 
 def _job_document(found: JobEfficiency, victims: Sequence[Victim] | None) -> dict[str, Any]:
@@ -174,6 +188,21 @@ def _job_document(found: JobEfficiency, victims: Sequence[Victim] | None) -> dic
     }
 
 
+def _flat(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a job's document as a row for spreadsheets: sums in columns of their own, of lists the ids."""
+    row: dict[str, Any] = {}
+    for name, value in document.items():
+        if name == "device_hours":
+            row |= {f"{name}_{kind}": None if value is None else value[kind] for kind in _HOURS}
+        elif name == "phases":
+            row |= value
+        elif name in ("diagnoses", "victims"):
+            row[name] = None if value is None else " ".join(one.get("id", one.get("job_id")) for one in value)
+        else:
+            row[name] = value
+    return row
+
+
 def _use_document(name: str, use: Use | None) -> dict[str, Any]:
     values = (None,) * 4 if use is None else (use.mean, use.p10, use.p50, use.p95)
     document: dict[str, Any] = {
@@ -184,12 +213,7 @@ def _use_document(name: str, use: Use | None) -> dict[str, Any]:
 
 
 def _hours_document(hours: DeviceHours) -> dict[str, float]:
-    return {
-        "allocated": round(hours.allocated, 4),
-        "used": round(hours.used, 4),
-        "idle": round(hours.idle, 4),
-        "unmeasured": round(hours.unmeasured, 4),
-    }
+    return {kind: round(getattr(hours, kind), 4) for kind in _HOURS}
 
 
 def _share_document(share: ShareEfficiency) -> dict[str, Any]:
@@ -275,18 +299,18 @@ def _use_text(use: Use) -> str:
     return f"{use.mean:5.1f} %  {bar}  {spread}  ({count(use.points, 'point')})"
 
 
-def _hours(hours: float) -> str:
-    """Return hours for people: ``11.9``, and ``0.0042`` of a short job."""
-    return f"{hours:.1f}" if hours >= 1 or hours < _NO_HOURS else f"{hours:.2g}"
+def _seconds_text(hours: float) -> str:
+    return f"{hours * 3600:.0f}"
 
 
 def _waste_lines(found: JobEfficiency, victims: Sequence[Victim] | None) -> list[str]:
     if found.hours is None or found.judged_use is None:
         return []
-    hours, noun = found.hours, found.device_noun
-    line = f"  {_hours(hours.idle)} of {_hours(hours.allocated)} {noun}-hours did nothing"
+    hours = found.hours
+    unit, show = ("second", _seconds_text) if hours.allocated < _FEW_HOURS else ("hour", hours_text)
+    line = f"  {show(hours.idle)} of {show(hours.allocated)} {found.device_noun}-{unit}s did nothing"
     if hours.unmeasured >= hours.allocated / 100:
-        line += f", {_hours(hours.unmeasured)} were not measured"
+        line += f", {show(hours.unmeasured)} were not measured"
     lines = [f"{line}."]
     if victims:
         lines.append(f"    Without them: {_victims_text(victims)} earlier (model {MODEL_VERSION}).")
@@ -315,7 +339,11 @@ def _jobs_table(found: _Found, width: int | None) -> str:
         Column("DELAYED", right=True),
         Column("DIAGNOSES", shrinks=True, prose=True),
     )
-    return table(columns, [_job_row(job, found.victims.get(job.job.job_id)) for job in _most_idle(found.jobs)], width)
+    rows = [_job_row(job, found.victims.get(job.job.job_id)) for job in _most_idle(found.jobs)]
+    if width is None or width >= _WIDE:
+        return table(columns, rows, width)
+    kept = [number for number, column in enumerate(columns) if column.title not in _LEFT_OUT]
+    return table([columns[n] for n in kept], [[row[n] for n in kept] for row in rows], width)
 
 
 def _job_row(found: JobEfficiency, victims: Sequence[Victim] | None) -> list[str]:
@@ -327,7 +355,7 @@ def _job_row(found: JobEfficiency, victims: Sequence[Victim] | None) -> list[str
         "-" if found.devices is None else count(found.devices, found.device_noun),
         *numbers,
         "-" if found.shape is None else elapsed(found.shape.idle_tail_seconds * 1000),
-        "-" if found.hours is None or use is None else _hours(found.hours.idle),
+        "-" if found.hours is None or use is None else hours_text(found.hours.idle),
         "-" if not victims else count(len(victims), "job"),
         ", ".join(one.id for one in found.diagnoses) or "-",
     ]
@@ -348,8 +376,8 @@ def _shares_table(shares: Sequence[ShareEfficiency], width: int | None) -> str:
             share.share_identifier or "-",
             str(share.jobs),
             "no data" if share.mean_percent is None else f"{share.mean_percent:.1f} %",
-            f"{_hours(share.hours.allocated)} {share.device_noun}",
-            *map(_hours, (share.hours.used, share.hours.idle, share.hours.unmeasured)),
+            f"{hours_text(share.hours.allocated)} {share.device_noun}",
+            *map(hours_text, (share.hours.used, share.hours.idle, share.hours.unmeasured)),
         ]
         for share in shares
     ]

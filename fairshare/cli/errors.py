@@ -13,6 +13,11 @@ _LINES: Final = "\n"
 
 _WORD: Final = re.compile(r"[^\s,:\[\]{}#]+")
 
+_MAY_SHOW_A_SECRET: Final = re.compile(r"token|secret|passw|passphrase|credential|key|://[^/\s]*@", re.IGNORECASE)
+
+_CELLS_SHOWN: Final = 160
+"""Of a line in a file; a longer one is cut on both sides of the place."""
+
 
 def error_text(error: FairshareError) -> str:
     """Return what people read on stderr."""
@@ -27,13 +32,15 @@ def error_text(error: FairshareError) -> str:
 
 
 def problem_text(problem: Problem) -> str:
-    """Return one problem of a file: the message, then the line it is on with a caret under the place, then the hint."""
+    """Return one problem of a file: the message, then the line it is on with a caret under the place, then the hint.
+
+    A line that may hold a secret is not shown (case C46).
+    """
     lines = [safe(str(problem))]
     hint = safe(problem.hint)
-    if not problem.source_line or not problem.line:
+    if not problem.source_line or not problem.line or _MAY_SHOW_A_SECRET.search(problem.source_line):
         return "\n".join([*lines, *([f"  {hint}"] if hint else [])])
-    source = problem.source_line.rstrip("\r\n")
-    start = max(0, problem.column - 1)
+    source, start = _around(problem.source_line.rstrip("\r\n"), max(0, problem.column - 1))
     margin = f"{problem.line:>5} | "
     before = " " * display_width(_shown(source[:start]))
     caret = "^" * max(1, display_width(_shown(_marked(source, start, problem.key))))
@@ -59,6 +66,16 @@ def error_document(error: FairshareError) -> dict[str, Any]:
             for problem in error.problems
         ]
     return {"api_version": API_VERSION, "kind": "Error", "error": detail}
+
+
+def _around(source: str, start: int) -> tuple[str, int]:
+    """Return a line, or the part of a long one that is around a place, and where in it the place is."""
+    if len(source) <= _CELLS_SHOWN:
+        return source, start
+    first = max(0, min(start - _CELLS_SHOWN // 4, len(source) - _CELLS_SHOWN))
+    part = source[first : first + _CELLS_SHOWN]
+    before, after = "..." if first else "", "..." if first + _CELLS_SHOWN < len(source) else ""
+    return before + part + after, len(before) + start - first
 
 
 def _shown(text: str) -> str:

@@ -18,7 +18,7 @@ from fairshare.cli.command import FlagGroup, command, new_app
 from fairshare.cli.context import AppContext
 from fairshare.cli.output import OutputFormat, yaml_text
 from fairshare.cli.render import safe
-from fairshare.model import MAX_PRIORITY, FairshareError, UsageError
+from fairshare.model import MAX_PRIORITY, FairshareError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from fairshare.provision.export.access import Access
@@ -64,7 +64,7 @@ def cloudformation(context: AppContext, access: AccessFlags, out: Out = None) ->
     from fairshare.provision.export.cloudformation import template
     from fairshare.provision.place import PSEUDO
 
-    document = template(desired_state(context.require_project()), _access(context, PSEUDO, access))
+    document = template(desired_state(context.require_project(), PSEUDO), _access(context, PSEUDO, access))
     is_json = context.out.format is OutputFormat.JSON
     text = _json(document) if is_json else yaml_text(document)
     _deliver(context, {f"cloudformation.{'json' if is_json else 'yaml'}": text}, out)
@@ -92,6 +92,28 @@ def iam(context: AppContext, access: AccessFlags, out: Out = None) -> None:
         _deliver(context, {"iam.json": _json(documents)}, None)
     else:
         _deliver(context, {f"iam/{name}.json": _json(document) for name, document in documents.items()}, out)
+
+
+@command(app, examples=("fairshare export dashboard > body.json", "fairshare export dashboard --out infra"))
+def dashboard(context: AppContext, out: Out = None) -> None:
+    """The body of the stack's CloudWatch dashboard, as PutDashboard takes it.
+
+    A dashboard names its region: that of fairshare.yaml, of --region, or of the environment. Its list of alarms needs
+    the account, too.
+    """
+    from fairshare.provision.desired import desired_state
+    from fairshare.provision.place import place_of
+
+    project = context.require_project()
+    place = place_of(context.region, project.account)
+    found = desired_state(project, place).dashboards
+    if not found:
+        raise NotFoundError(
+            f"{project.file.name} has no dashboard", hint="it is switched off there: remove `dashboard` from `alarms`"
+        )
+    if place.account == "*":
+        context.out.talk(f"warning: the alarms are left out: write `account:` in {project.file.name}")
+    _deliver(context, {"dashboard.json": _json(json.loads(found[0].body))}, out)
 
 
 def _access(context: AppContext, place: Place, flags: AccessFlags) -> Access:

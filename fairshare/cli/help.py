@@ -20,11 +20,14 @@ _TOPIC = "exit-codes"
 @command(app, name="help", examples=("fairshare help exit-codes", "fairshare help wait"))
 def show_help(
     context: AppContext,
-    topic: Annotated[str, typer.Argument(metavar="COMMAND|TOPIC", help=f"A command, or {_TOPIC}.")] = "",
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND|TOPIC", help=f"A command, or {_TOPIC}.", show_default=False)
+    ] = None,
 ) -> None:
     """Show the help of a command, or what the exit codes mean."""
     from fairshare.cli.main import COMMANDS, run
 
+    topic = " ".join(words or ())
     if topic == _TOPIC:
         rows = [[str(code), meaning] for code, meaning in EXIT_CODES.items()]
         context.out.show(

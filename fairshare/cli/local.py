@@ -16,6 +16,7 @@ from fairshare.model import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from fairshare.local.daemon import RunningServer
+    from fairshare.local.processes.allotment import Allotment
     from fairshare.local.server import LocalServer
 
 app = new_app("AWS on this machine: Batch, SageMaker, S3, CloudWatch, Logs, IAM and STS on 127.0.0.1.")
@@ -61,6 +62,14 @@ def start(
     metrics_period: Annotated[
         str, typer.Option("--metrics-period", metavar="DURATION", help="How often the use of a script is published.")
     ] = "60s",
+    cores: Annotated[
+        float | None,
+        typer.Option("--cores", metavar="N", help="100 % of a job's CPU utilization (default: all of the machine)."),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="100 % of its memory utilization: 512MiB, 8GiB (default: all)."),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin from empty; old state is moved aside.")] = False,
 ) -> None:
     """Start AWS on this machine. Commands with --local talk to it.
@@ -74,12 +83,14 @@ def start(
         raise UsageError("--speed is for --launcher simulated", hint="real scripts take the time they take")
     folder = (state_dir or context.state_dir / "local").absolute()
     ready = (ready_file or default_ready_file(context)).absolute()
-    rules, period = faults or [], _period(metrics_period)
+    rules, period, memory_bytes = faults or [], _period(metrics_period), _memory(memory)
+    if cores is not None and cores <= 0:
+        raise UsageError(f"--cores {cores:g} is not more than 0", hint="2, or a part of one: 0.5")
     if foreground:
         from fairshare.local.server import LocalServer
 
         options: dict[str, Any] = {"port": port, "speed": speed, "faults": rules, "fresh": fresh}
-        options["metrics_period"] = period
+        options |= {"metrics_period": period, "allotment": _allotment(cores, memory_bytes)}
         _serve(context, LocalServer(launcher=launcher.value, state_dir=folder, ready_file=ready, **options), launcher)
         return
     from fairshare.local.daemon import start_server
@@ -89,6 +100,8 @@ def start(
     arguments = ["--launcher", launcher.value, "--port", str(port), "--speed", str(speed)]
     arguments += ["--state-dir", str(folder), "--ready-file", str(ready)]
     arguments += ["--metrics-period", str(period)]
+    arguments += [] if cores is None else ["--cores", str(cores)]
+    arguments += [] if memory_bytes is None else ["--memory", str(memory_bytes)]
     arguments += [word for rule in rules for word in ("--faults", rule)] + ["--fresh"] * fresh
     server = start_server(arguments, ready_file=ready, log_file=folder / "server.log", clock=context.clock)
     _show(context, server, "is up")
@@ -144,6 +157,29 @@ def _period(text: str) -> int:
         return check_period(parse_duration(text))
     except ValueError as error:
         raise UsageError(f"--metrics-period: {error}", hint="write for instance 60s or 1s") from None
+
+
+def _memory(text: str | None) -> int | None:
+    from fairshare.config.sizes import parse_size
+
+    if text is None:
+        return None
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise UsageError(f"--memory: {error}", hint="write for instance 512MiB") from None
+    if size == 0:
+        raise UsageError("--memory 0 leaves jobs nothing", hint="write for instance 512MiB")
+    return size
+
+
+def _allotment(cores: float | None, memory_bytes: int | None) -> Allotment:
+    from fairshare.local.processes.allotment import Allotment
+
+    machine = Allotment.of_machine()
+    return Allotment(
+        machine.cores if cores is None else cores, machine.memory_bytes if memory_bytes is None else memory_bytes
+    )
 
 
 def _serve(context: AppContext, server: LocalServer, launcher: LauncherName) -> None:

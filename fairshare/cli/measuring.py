@@ -9,9 +9,10 @@ import typer
 
 from fairshare.cli.context import AppContext
 from fairshare.cli.render import count
-from fairshare.model import JobDetail, JobSummary, NotFoundError, UsageError
+from fairshare.model import JobDetail, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from fairshare.insight.jobs import Past
     from fairshare.insight.measured import Reading, Selection
     from fairshare.metrics.efficiency import JobEfficiency
 
@@ -70,7 +71,9 @@ def describe(context: AppContext, job_ids: Sequence[str]) -> list[JobDetail]:
     Raises:
         NotFoundError: Batch knows none of them.
     """
-    found = context.jobs.describe(job_ids)
+    from fairshare.insight.results import describe_in_parallel
+
+    found = describe_in_parallel(context.jobs, job_ids)
     if not found:
         raise NotFoundError(
             f"job {job_ids[0]} cannot be described" if len(job_ids) == 1 else "Batch knows none of these jobs",
@@ -83,25 +86,33 @@ def describe(context: AppContext, job_ids: Sequence[str]) -> list[JobDetail]:
 
 
 class Listings:
-    """The jobs of queues, whatever their status; each queue is listed once, because a long history costs many calls."""
+    """The newest jobs of queues, whatever their status; each queue is listed once, because that costs many calls."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
-        self._known: dict[str, list[JobSummary]] = {}
+        self._known: dict[tuple[str, int | None], Past] = {}
 
-    def of(self, queue: str) -> list[JobSummary]:
-        """Return the jobs of a queue, by its name or ARN."""
-        name = queue.rsplit("/", 1)[-1]
-        if name not in self._known:
-            self._known[name] = self._context.jobs.list(queue, None)
-        return self._known[name]
+    def of(self, queue: str, created_before: int | None = None) -> Past:
+        """Return the jobs of a queue, by its name or ARN; those made before an instant (ms) when one is given."""
+        from fairshare.insight.jobs import past_of
+
+        key = queue.rsplit("/", 1)[-1], created_before
+        if key not in self._known:
+            self._known[key] = past_of(self._context.jobs, queue, created_before)
+        return self._known[key]
 
 
 def jobs_since(context: AppContext, listings: Listings, queue: str, share: str | None, begin: int) -> Selection:
     """Return the jobs of a queue, or of a share of it, that ran after ``begin`` ms; says when some are left out."""
     from fairshare.insight.measured import select_jobs
 
-    selection = select_jobs(context.jobs, listings.of(queue), share=share, since=begin, now=context.clock.now())
+    past = listings.of(queue)
+    selection = select_jobs(context.jobs, past.jobs, share=share, since=begin, now=context.clock.now())
+    if past.since is not None and past.since > begin:
+        context.out.talk(
+            f"warning: only the newest {count(len(past.jobs), 'job')} of the queue are looked at: give a shorter "
+            "--since"
+        )
     if selection.left_out:
         context.out.talk(
             f"warning: only the newest {count(len(selection.jobs), 'job')} are looked at, {selection.left_out} more "

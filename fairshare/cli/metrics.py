@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,6 @@ from fairshare.cli.measuring import (
     ShareFlag,
     SinceFlag,
     begin_of,
-    find_detail,
     finest_period,
     jobs_since,
     read,
@@ -25,7 +25,7 @@ from fairshare.cli.measuring import (
 from fairshare.cli.output import OutputFormat
 from fairshare.cli.queue import QueueFlag
 from fairshare.cli.render import Column, count, elapsed, local_time, safe, table, utc_time
-from fairshare.model import JobDetail, UsageError
+from fairshare.cli.subjects import JobOrRun, Subject, check_alone, find_subject
 
 if TYPE_CHECKING:
     from fairshare.insight.measured import Reading
@@ -38,6 +38,7 @@ app = new_app()
 _WIDE: Final = 92
 """Cells from which on courses are drawn `_SPARK` wide, else half of it."""
 
+_NARROWEST: Final = 40
 _SPARK: Final = 24
 _NO_DATA: Final = "no data"
 
@@ -60,12 +61,15 @@ class _View:
     lines: tuple[_Line, ...]
     window: Window | None
     remarks: tuple[str, ...] = ()
+    groups_silent: bool = False
+    """Whether people see series without data in one line instead of one each."""
 
 
 @command(
     app,
     examples=(
         "fairshare metrics digits-lr0-1",
+        "fairshare metrics lunar-otter -o json",
         "fairshare metrics --share LOWPRI --since 6h",
         "fairshare metrics --queue gpu -o csv",
         "fairshare metrics 3f2a --plot use.html",
@@ -74,10 +78,7 @@ class _View:
 )
 def metrics(
     context: AppContext,
-    job: Annotated[
-        str | None,
-        typer.Argument(metavar="JOB", help="Name, id, a unique prefix of one, or ARN.", show_default=False),
-    ] = None,
+    what: JobOrRun = None,
     queue: QueueFlag = None,
     share: ShareFlag = None,
     since: SinceFlag = None,
@@ -86,18 +87,18 @@ def metrics(
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: a name in .svg, .png or .html.")
     ] = None,
 ) -> None:
-    """Show the use of a job's hosts, of a share's jobs, or what moved in a queue.
+    """Show the use of a job's hosts, of the jobs of a run or a share, or what moved in a queue.
 
     Per cents are of the devices: CPU by vCPU, GPU and GPU memory by GPU. What CloudWatch has no value about is a gap.
     """
-    if job is not None and (share is not None or since is not None):
-        raise UsageError("name a job, or a share and a time, not both", hint="a job is shown from its start on")
+    check_alone(what, share, since)
     if plot is not None:
         from fairshare.metrics.plot import check_plot_path
 
         check_plot_path(plot)
-    if job is not None:
-        view = _job_view(context, find_detail(context, queue, job), period)
+    if what is not None:
+        subject = find_subject(context, queue, what)
+        view = (_job_view if subject.kind == "job" else _run_view)(context, subject, period)
     elif share is not None:
         view = _share_view(context, queue, share, begin_of(context, since), period)
     else:
@@ -105,13 +106,14 @@ def metrics(
     _show(context, view)
     if plot is not None:
         _plot(context, view, plot)
-    if job is not None:
-        context.suggest(f"fairshare efficiency {job}")
+    if what is not None:
+        context.suggest(f"fairshare efficiency {what}")
     elif share is not None:
         context.suggest(f"fairshare efficiency --share {share}")
 
 
-def _job_view(context: AppContext, job: JobDetail, period: int | None) -> _View:
+def _job_view(context: AppContext, subject: Subject, period: int | None) -> _View:
+    (job,) = subject.jobs
     reading = read(context, [job], period=period)
     measured = reading.jobs[0]
     return _View(
@@ -158,6 +160,17 @@ def _job_lines(measured: JobSeries) -> list[_Line]:
     return lines
 
 
+def _run_view(context: AppContext, run: Subject, period: int | None) -> _View:
+    reading = read(context, run.jobs, period=period)
+    return _View(
+        title=f"run {run.name}  {count(len(run.jobs), 'job')}",
+        subject={"run_id": run.name},
+        lines=tuple(_lines_of_jobs(reading)),
+        window=reading.window,
+        remarks=() if reading.window else ("No job of the run has started yet.",),
+    )
+
+
 def _share_view(context: AppContext, queue: str | None, share: str, begin: int, period: int | None) -> _View:
     choice = context.choose_queue(queue)
     selection = jobs_since(context, Listings(context), choice.name, share, begin)
@@ -165,14 +178,14 @@ def _share_view(context: AppContext, queue: str | None, share: str, begin: int, 
     return _View(
         title=f"{share}  {count(len(selection.jobs), 'job')} that ran",
         subject={"share_identifier": share},
-        lines=tuple(_share_lines(reading)),
+        lines=tuple(_lines_of_jobs(reading)),
         window=reading.window,
         remarks=() if selection.jobs else (f"No job of {share} ran in this time.",),
     )
 
 
-def _share_lines(reading: Reading) -> list[_Line]:
-    """The share as a whole, device by device, then each of its jobs."""
+def _lines_of_jobs(reading: Reading) -> list[_Line]:
+    """All jobs together, device by device, then each of them."""
     from fairshare.metrics.training import TrainingMetric, join_series
 
     lines = []
@@ -203,13 +216,13 @@ def _queue_view(context: AppContext, queue: str | None, begin: int, period: int 
     for notice in window.notices:
         context.out.talk(f"note: {notice}")
     answers = context.metrics.series(queue_queries(name, window.period), window.start, window.end)
-    series = queue_series(answers)
     return _View(
         title=f"queue {name}",
         subject={"queue": name},
-        lines=tuple(_Line(one, "queue") for one in series),
+        lines=tuple(_Line(one, "queue") for one in queue_series(answers)),
         window=window,
         remarks=("Counts are totals, durations means; AWS Batch publishes both at best effort.",),
+        groups_silent=True,
     )
 
 
@@ -254,7 +267,9 @@ def _text(view: _View, width: int | None) -> str:
         span = elapsed(view.window.end - view.window.start)
         lines.append(f"{span} from {local_time(view.window.start)}, in steps of {elapsed(view.window.period * 1000)}")
     spark = _SPARK if width is None or width >= _WIDE else _SPARK // 2
-    if view.lines:
+    silent = [line.series.name for line in view.lines if view.groups_silent and not line.series.points]
+    shown = [line for line in view.lines if line.series.name not in silent]
+    if shown:
         columns = (
             Column("METRIC", shrinks=True),
             Column("OF", shrinks=True),
@@ -265,7 +280,10 @@ def _text(view: _View, width: int | None) -> str:
             Column("POINTS", right=True),
             Column("COURSE"),
         )
-        lines.append(table(columns, [_row(line, view.window, spark) for line in view.lines], width))
+        lines.append(table(columns, [_row(line, view.window, spark) for line in shown], width))
+    if silent:
+        text = f"No data: {', '.join(silent)}."
+        lines += [text] if width is None else textwrap.wrap(text, max(_NARROWEST, width), subsequent_indent="  ")
     return "\n".join([*lines, *map(safe, view.remarks)])
 
 

@@ -24,6 +24,8 @@ class OutputFormat(StrEnum):
     YAML = "yaml"
     CSV = "csv"
     NAME = "name"
+    JUNIT = "junit"
+    """Of tests only, for CI systems."""
 
 
 class Output:
@@ -51,6 +53,7 @@ class Output:
         text: Callable[[int | None], str],
         rows: str | None = None,
         name: str | None = None,
+        junit: Callable[[], str] | None = None,
     ) -> None:
         """Print the one answer of a command on stdout.
 
@@ -60,6 +63,7 @@ class Output:
             text: makes the text for people from the width in cells.
             rows: key in ``data`` of the list that ``csv`` prints; None if there is none.
             name: key in each row that ``name`` prints.
+            junit: makes the JUnit XML of an answer about tests.
 
         Raises:
             UsageError: the format does not suit this answer.
@@ -71,8 +75,10 @@ class Output:
                 self.write(json.dumps({"api_version": API_VERSION, "kind": kind, **data}, indent=2))
             case OutputFormat.YAML:
                 self.write(yaml_text({"api_version": API_VERSION, "kind": kind, **data}))
-            case OutputFormat.CSV | OutputFormat.NAME:
-                if rows is None or name is None:
+            case OutputFormat.JUNIT if junit is not None:
+                self.write(junit())
+            case _:
+                if rows is None or name is None or self.format is OutputFormat.JUNIT:
                     raise UsageError(
                         f"this answer cannot be printed as {self.format}", hint="use -o table, json or yaml"
                     )

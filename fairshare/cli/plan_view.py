@@ -10,6 +10,7 @@ from fairshare.cli.render import Column, count, elapsed, percent, table
 from fairshare.model import ResourceType
 from fairshare.provision.alarms import DesiredAlarm
 from fairshare.provision.compare import TAG_FIELD, WEIGHT_FIELD, shown
+from fairshare.provision.dashboard import DesiredDashboard, body_text
 from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue
 from fairshare.provision.plan import Action, Change, Plan
 
@@ -19,6 +20,7 @@ _KINDS: Final = {
     ResourceType.SCHEDULING_POLICY: "scheduling policy",
     ResourceType.JOB_QUEUE: "job queue",
     ResourceType.ALARM: "alarm",
+    ResourceType.DASHBOARD: "dashboard",
 }
 
 
@@ -106,7 +108,10 @@ def _wanted(change: Change) -> Iterator[str]:
             yield f"priority {priority}"
             yield "first in, first out" if policy_name is None else "fair-share"
         case DesiredAlarm(definition=alarm):
+            yield " and ".join(metric.name for metric in alarm.metrics if metric.name)
             yield f"{alarm.datapoints_to_alarm} of {alarm.evaluation_periods} x {elapsed(alarm.period * 1000)}"
+        case DesiredDashboard(body=body):
+            yield count(int(body_text(body)["widgets"]), "widget")
     if any(not field.field.startswith(TAG_FIELD + "fairshare:") for field in change.fields if TAG_FIELD in field.field):
         yield "tags"
 

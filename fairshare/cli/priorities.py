@@ -42,6 +42,16 @@ def keep_priorities(context: AppContext, jobs: JobList, known: Mapping[str, int 
 def _recent(context: AppContext) -> dict[str, tuple[int | None, int]]:
     """What is kept and not too old: priority and when it was told, by job id."""
     now = context.clock.now()
-    entries = read_kept(context.cache_dir / _FILE).items()
-    pairs = {job_id: tuple(entry) for job_id, entry in entries if isinstance(entry, list) and len(entry) == 2}
-    return {job_id: (priority, at) for job_id, (priority, at) in pairs.items() if 0 <= now - at < KEPT}
+    return {
+        job_id: (entry[0], entry[1])
+        for job_id, entry in read_kept(context.cache_dir / _FILE).items()
+        if _is_entry(entry) and 0 <= now - entry[1] < KEPT
+    }
+
+
+def _is_entry(entry: object) -> bool:
+    match entry:
+        case [int() | None, int()]:
+            return True
+        case _:
+            return False

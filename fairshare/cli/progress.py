@@ -125,7 +125,8 @@ class SubmitProgress:
         from fairshare.submit.waves import remaining
 
         unsent = max(0, self._taken - len(self._sent) - self._refused)
-        return remaining(self._timetable, now, self._clock.wall(), self._rate, unsent)
+        wall, held = self._clock.wall(), self._plan.may_be_held
+        return remaining(self._timetable, now, wall, self._rate, unsent, at_earliest=held)
 
     def _tell_once(self, why: str) -> None:
         """Say what is waited for: on a terminal all the time, elsewhere once."""

@@ -21,6 +21,9 @@ _GAP: Final = "  "
 _NARROWEST: Final = 8
 """A column is never squeezed below this many cells."""
 
+_NO_HOURS: Final = 1e-6
+"""What sums of rounded hours may differ by."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -110,6 +113,11 @@ def elapsed(milliseconds: int) -> str:
     from fairshare.config.durations import format_duration
 
     return format_duration(max(0, milliseconds) // 1000)
+
+
+def hours_text(hours: float) -> str:
+    """Return hours as a number for people: ``11.9``, and ``0.0042`` of a short job."""
+    return f"{hours:,.1f}" if hours >= 1 or hours < _NO_HOURS else f"{hours:.2g}"
 
 
 def _escaped(char: str) -> str:

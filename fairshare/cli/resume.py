@@ -22,7 +22,11 @@ app = new_app()
 
 @command(
     app,
-    examples=("fairshare resume lunar-otter", "fairshare resume lunar-otter --failed", "fairshare resume sweep --wait"),
+    examples=(
+        "fairshare resume lunar-otter",
+        "fairshare resume lunar-otter --failed",
+        "fairshare resume sweep --max-in-flight 8",
+    ),
     exit_codes=(3, 4, 6, 7, 130, 143),
 )
 def resume(
@@ -35,6 +39,10 @@ def resume(
         float | None,
         typer.Option("--rate", metavar="N", help="Calls a second (default 4.9; on this machine no limit)."),
     ] = None,
+    max_in_flight: Annotated[
+        int | None,
+        typer.Option("--max-in-flight", metavar="N", help="Jobs sent and not ended, at most (default: as submitted)."),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs sent now have ended.")] = False,
     notify: NotifyFlag = None,
 ) -> None:
@@ -46,23 +54,25 @@ def resume(
     from fairshare.cli.submit_view import finish
     from fairshare.submit.journal import find_run
     from fairshare.submit.recovery import check_place
+    from fairshare.submit.rules import check_in_flight
 
     notifier = Notifier(context, "resume", notify)
     record = find_run(context.runs_dir, run)
     check_place(record, context.region, context.session.account_id)
+    check_in_flight(max_in_flight)
     calls_a_second = checked_rate(context, rate)
     recovery, result = resume_run(
         context,
         record,
         rate=calls_a_second,
         failed=failed,
+        max_in_flight=max_in_flight,
         progress=lambda recovery: _progress(context, recovery, calls_a_second),
     )
-    refused = recovery.record.count("failed", "skipped")
-    if refused and not failed:
-        context.out.talk(
-            f"{count(refused, 'job')} failed or skipped before; `fairshare resume {record.run_id} --failed` sends again"
-        )
+    before = sum(job.has_failed for job in recovery.record.jobs)
+    if before and not failed:
+        again = f"`{context.with_flags(f'fairshare resume {record.run_id} --failed')}` sends again"
+        context.out.talk(f"{count(before, 'job')} failed before; {again}")
     finish(context, result, wait=wait and bool(result.sent), notifier=notifier)
 
 

@@ -55,7 +55,7 @@ def show(
     )
     if record.count("waiting", "unknown"):
         context.suggest(f"fairshare resume {record.run_id}")
-    elif record.count("failed", "skipped"):
+    elif any(job.has_failed for job in record.jobs):
         context.suggest(f"fairshare resume {record.run_id} --failed")
 
 

@@ -65,7 +65,7 @@ def setup(
     detailed_exitcode: DetailedExitCode = False,
     yes: Yes = False,
 ) -> None:
-    """Create or update the service environments, scheduling policies, job queues and alarms of fairshare.yaml.
+    """Create or update what fairshare.yaml describes: environments, policies, queues, alarms and the dashboard.
 
     What is shown is what is applied: when something changes in AWS between the two, setup says what and stops.
     """
@@ -95,7 +95,7 @@ def teardown(
     detailed_exitcode: DetailedExitCode = False,
     yes: Yes = False,
 ) -> None:
-    """Delete everything that carries the stack's tag: alarms, then queues, policies and environments.
+    """Delete everything of the stack: dashboard and alarms, then queues, policies and environments.
 
     It waits until each is gone. After an interruption the same command goes on; when all is gone it does nothing.
     """
@@ -129,7 +129,7 @@ def _new_plan(context: AppContext, *, adopt: bool) -> Plan:
     project = context.require_project()
     for warning in project.warnings:
         context.out.talk(str(warning))
-    desired = desired_state(project)
+    desired = desired_state(project, context.aws_place)
     observed = context.stack_provisioner.observe(desired.names, desired.stack)
     return plan_setup(desired, observed, region=context.region, account_id=context.session.account_id, adopt=adopt)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from fairshare.cli.command import interrupted
 from fairshare.cli.context import AppContext
 from fairshare.config.jobs import JobSpec
-from fairshare.model import InterruptedRunError, UsageError
+from fairshare.model import InterruptedRunError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from fairshare.submit.dispatch import RunResult, SubmitPlan
@@ -67,6 +67,7 @@ def prepare_run(
         UsageError: a rate of 0 for anything but this machine, or a bad run id.
         InvalidFileError, InfeasibleError: problems of the jobs.
     """
+    from fairshare.cli.quotas import training_quotas
     from fairshare.submit.naming import check_run_id, new_run_id
     from fairshare.submit.prepare import prepare
     from fairshare.submit.requests import RunIdentity
@@ -89,7 +90,7 @@ def prepare_run(
         payloads=payloads,
         project=context.project,
         observed_queues=_foreign_queues(context, specs, options),
-        options=options,
+        options=replace(options, quotas=training_quotas(context)),
     )
     return PreparedRun(plan, payloads, rate)
 
@@ -149,7 +150,7 @@ def send_run(context: AppContext, run: PreparedRun, on_event: Callable[[Event], 
         calls_of = open_calls(context.jobs, run.plan.width, _looks(context))
         with calls_of as calls, _signals_noted() as received:
             result = dispatch(run.plan, calls, journal, context.clock, pace, on_event, stop=lambda: bool(received))
-    return _unless_interrupted(context, result, received)
+    return _unless_interrupted(result, received)
 
 
 def resume_run(
@@ -158,6 +159,7 @@ def resume_run(
     *,
     rate: float,
     failed: bool,
+    max_in_flight: int | None = None,
     progress: Callable[[Recovery], AbstractContextManager[Callable[[Event], None]]],
 ) -> tuple[Recovery, RunResult]:
     """Go on with a run; return what was left of it and what became of that.
@@ -167,6 +169,7 @@ def resume_run(
         record: the run.
         rate: calls a second, from `checked_rate`.
         failed: send also again what was refused or ended FAILED.
+        max_in_flight: jobs sent and not ended, at most; None = what the run was submitted with.
         progress: entered once it is known what is to be sent; yields what is told of events.
 
     Raises:
@@ -184,22 +187,16 @@ def resume_run(
         for warning in journal.warnings:
             context.out.talk(f"warning: {warning}")
         find_values = value_finder(context.environ, record.identity.job_file)
-        recovery = recover(journal, context.jobs, find_values, context.clock.now(), failed=failed)
+        recovery = recover(
+            journal, context.jobs, find_values, context.clock.now(), failed=failed, max_in_flight=max_in_flight
+        )
         pace = _pace(context, rate)
         calls_of = open_calls(context.jobs, recovery.plan.width, _looks(context))
         with calls_of as calls, progress(recovery) as on_event, _signals_noted() as received:
-            result = dispatch(
-                recovery.plan,
-                calls,
-                journal,
-                context.clock,
-                pace,
-                on_event,
-                stop=lambda: bool(received),
-                earlier=recovery.earlier,
-            )
+            plan, stop = recovery.plan, lambda: bool(received)
+            result = dispatch(plan, calls, journal, context.clock, pace, on_event, stop, recovery.earlier)
     result = replace(result, sent=(*recovery.found, *result.sent))
-    return recovery, _unless_interrupted(context, result, received)
+    return recovery, _unless_interrupted(result, received)
 
 
 def _looks(context: AppContext) -> LookPace:
@@ -228,14 +225,14 @@ def _pace(context: AppContext, rate: float) -> Pace:
     return Pace(random.Random(), rate, buckets=SharedBucket(runtime_dir(context.environ), key, uptime_ms, boot_id()))
 
 
-def _unless_interrupted(context: AppContext, result: RunResult, received: Sequence[int]) -> RunResult:
+def _unless_interrupted(result: RunResult, received: Sequence[int]) -> RunResult:
     if not result.interrupted or result.cause is not None:  # a cause that follows is worse: jobs were not noted
         return result
     raise InterruptedRunError(
         f"stopped: {result.summary()} of run {result.run_id}",
         signal_number=received[0],
-        hint=f"`{context.with_flags(f'fairshare resume {result.run_id}')}` sends the rest; what was sent goes on, "
-        f"`{context.with_flags(f'fairshare cancel --run {result.run_id}')}` ends it",
+        hint=f"`fairshare resume {result.run_id}` sends the rest; what was sent goes on, "
+        f"`fairshare cancel --run {result.run_id}` ends it",
     )
 
 
@@ -286,22 +283,37 @@ def _with_local_defaults(context: AppContext, spec: JobSpec) -> JobSpec:
 
 
 def _foreign_queues(context: AppContext, specs: Sequence[JobSpec], options: SubmitOptions) -> list[QueueFacts]:
-    """Ask AWS about queues that jobs name and the project does not have."""
+    """Ask AWS about queues that jobs name and the project does not have.
+
+    One that a job file names and nobody has is left to the checks, which tell it with everything else.
+
+    Raises:
+        NotFoundError: a flag names a queue that nobody has.
+    """
+    overrides = options.overrides
+    flagged = set(overrides.queues or (overrides.queue,)) - {None}
+    named = flagged or {name for spec in specs for name in spec.queues or (spec.queue,)}
+    unknown = [name for name in named if name and not (context.project and context.project.queue(name))]
+    facts = []
+    for name in sorted(unknown):
+        try:
+            facts.append(_observed_queue(context, name))
+        except NotFoundError:
+            if flagged:
+                raise
+    return facts
+
+
+def _observed_queue(context: AppContext, name: str) -> QueueFacts:
     from fairshare.insight.queues import observe_queue
     from fairshare.submit.resolve import QueueFacts
 
-    written = {name for spec in specs for name in spec.queues or (spec.queue,)}
-    named = {options.overrides.queue} if options.overrides.queue else written
-    unknown = [name for name in named if name and not (context.project and context.project.queue(name))]
-    views = [(name, observe_queue(context.provisioner, name, context.stack)) for name in sorted(unknown)]
-    return [
-        QueueFacts(
-            name=name,
-            key=view.queue.name,
-            is_fair_share=view.queue.scheduling_policy_arn is not None,
-            capacity=view.capacity,
-            weights=view.weights,
-            compute_reservation=view.policy.compute_reservation if view.policy else 0,
-        )
-        for name, view in views
-    ]
+    view = observe_queue(context.provisioner, name, context.stack)
+    return QueueFacts(
+        name=name,
+        key=view.queue.name,
+        is_fair_share=view.queue.scheduling_policy_arn is not None,
+        capacity=view.capacity,
+        weights=view.weights,
+        compute_reservation=view.policy.compute_reservation if view.policy else 0,
+    )

@@ -48,7 +48,11 @@ class QueueFlags(FlagGroup):
 
     queue: Annotated[
         str | None,
-        typer.Option("--queue", "-q", metavar="QUEUE", help="Key, name or ARN (default: the project's default queue)."),
+        typer.Option(
+            *("--queue", "-q"),
+            metavar="QUEUE[,...]",
+            help="Key, name or ARN (default: the project's default queue). Several: moved on when one cannot start it.",
+        ),
     ] = None
     share: Annotated[str | None, typer.Option("--share", metavar="SHARE", help="Share identifier.")] = None
     priority: Annotated[

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from fairshare.cli.context import AppContext
 from fairshare.cli.start_times import run_gate
 from fairshare.cli.submit_flags import JobFlags, PaceFlags, QueueFlags
+from fairshare.config.paths import local_ready_file
 from fairshare.model import MAX_PRIORITY, UsageError
 
 if TYPE_CHECKING:
-    from fairshare.config.jobs import AutoWaves, JobFile, WavesSpec
+    from fairshare.config.jobs import AutoWaves, JobFile, Limits, WavesSpec
     from fairshare.submit.prepare import SubmitOptions
     from fairshare.submit.resolve import Overrides
 
@@ -36,10 +38,36 @@ def submit_options(
         waves=waves,
         start_at=gate.start_at,
         window=gate.window,
-        limits=file.limits,
+        limits=_limits(context, file, waves),
         max_in_flight=file.max_in_flight if pace.max_in_flight is None else pace.max_in_flight,
         allow_unknown_share=queue.allow_unknown_share,
     )
+
+
+def _limits(context: AppContext, file: JobFile, waves: WavesSpec | AutoWaves | None) -> Limits:
+    """Return what the file says; launches that run as processes of this machine share its memory if nothing else is
+    said."""
+    from fairshare.config.jobs import AutoWaves, Limits
+
+    known = file.limits.over(context.project.limits if context.project else Limits())
+    peaks = [job.resources.launch_peak for job in file.jobs]
+    tells_memory = any(peak is not None and peak.memory is not None for peak in peaks)
+    if not (isinstance(waves, AutoWaves) and tells_memory and known.memory is None and _runs_scripts_here(context)):
+        return file.limits
+    from fairshare.local.processes.allotment import Allotment
+
+    return replace(file.limits, memory=Allotment.of_machine().memory_bytes)
+
+
+def _runs_scripts_here(context: AppContext) -> bool:
+    """Whether jobs go to a local AWS that runs them as processes; not when it only lets time pass."""
+    if not context.options.local:
+        return False
+    try:
+        told = json.loads(local_ready_file(context.environ).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # that there is none is told where it is called
+        return False
+    return bool(told.get("launcher") == "process")
 
 
 def _overrides(queue: QueueFlags, jobs: JobFlags) -> Overrides:
@@ -49,8 +77,10 @@ def _overrides(queue: QueueFlags, jobs: JobFlags) -> Overrides:
         raise UsageError(
             f"--priority {queue.priority} is not between 0 and {MAX_PRIORITY}", hint="0 is the lowest priority"
         )
+    queues = _queues(queue.queue)
     return Overrides(
-        queue=queue.queue,
+        queue=queues[0] if queues else None,
+        queues=queues if len(queues) > 1 else None,
         share=queue.share,
         priority=queue.priority,
         instance_type=jobs.instance_type,
@@ -59,6 +89,18 @@ def _overrides(queue: QueueFlags, jobs: JobFlags) -> Overrides:
         role=jobs.role,
         max_runtime=None if jobs.max_runtime is None else _seconds("--max-runtime", jobs.max_runtime),
     )
+
+
+def _queues(text: str | None) -> tuple[str, ...]:
+    """Return the queues that ``--queue`` names; those after the first are for jobs that do not start there."""
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(
+            f"--queue {text}: write each queue once, with commas between them", hint="for example --queue p5,p4"
+        )
+    return names
 
 
 def _seconds(flag: str, text: str) -> int:

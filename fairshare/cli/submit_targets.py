@@ -24,6 +24,9 @@ STDIN: Final = "-"
 _STDIN_NAME: Final = "<stdin>"
 _COMMAND_LINE: Final = "command line"
 _KINDS: Final = "a script (.py), a job file (.yaml), module.py:name or - for stdin"
+_MAY_BE_SECRET: Final = ("--env", "--hp")
+"""Flags whose values no message repeats (case C46)."""
+
 _NUMBER: Final = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _RANGE: Final = re.compile(rf"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?")
 
@@ -149,10 +152,11 @@ def _can_take(spec: JobSpec, flag: str) -> bool:
 
 def _pairs(flag: str, texts: Sequence[str], example: str = "lr=0.1") -> dict[str, str]:
     pairs = {}
-    for text in texts:
+    for number, text in enumerate(texts, start=1):
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise UsageError(f"{flag} {text!r} is not KEY=VALUE", hint=f"for example {flag} {example}")
+            what = f"{flag} number {number}" if flag in _MAY_BE_SECRET else f"{flag} {text!r}"
+            raise UsageError(f"{what} is not KEY=VALUE", hint=f"for example {flag} {example}")
         pairs[key] = value
     return pairs
 

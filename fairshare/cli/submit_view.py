@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from fairshare.cli.command import interrupted
 from fairshare.cli.context import AppContext
 from fairshare.cli.notify import Notifier
 from fairshare.cli.outcomes import keep_ends
-from fairshare.cli.render import count, safe
+from fairshare.cli.render import count, safe, utc_time
 from fairshare.config.sizes import format_size
+from fairshare.model import FairshareError
 
 if TYPE_CHECKING:
     from fairshare.cli.submission import PreparedRun
@@ -24,10 +26,10 @@ def show_plan(context: AppContext, run: PreparedRun) -> None:
     """Print what would be sent, as the answer of a dry run."""
     from fairshare.cli.dry_run import details_text
 
-    document = run.plan.to_json()
+    document = {key: value for key, value in run.plan.to_json().items() if key not in {"api_version", "kind"}}
     context.out.show(
         "SubmitPlan",
-        {key: value for key, value in document.items() if key not in {"api_version", "kind"}},
+        document | {"prediction": _prediction(context, run)},
         text=lambda width: "\n\n".join(
             [plan_text(context, run), details_text(run.plan, width), "Nothing was written or sent."]
         ),
@@ -68,6 +70,18 @@ def plan_text(context: AppContext, run: PreparedRun) -> str:
             f"Run {plan.identity.run_id}",
         ]
     )
+
+
+def _prediction(context: AppContext, run: PreparedRun) -> dict[str, Any]:
+    from fairshare.submit.forecast import predict, recent_runs
+
+    is_simulated = context.session.is_loopback
+    expected = predict(run.plan, run.rate, past=recent_runs(context.runs_dir), is_simulated=is_simulated)
+    return {
+        "sent_at": None if expected.sent_at is None else utc_time(expected.sent_at),
+        "finish_at": None if expected.finish_at is None else utc_time(expected.finish_at),
+        "basis": expected.basis,
+    }
 
 
 def _upload_line(plan: SubmitPlan) -> str:
@@ -113,24 +127,32 @@ def finish(context: AppContext, result: RunResult, *, wait: bool, notifier: Noti
     context.out.talk(f"{result.summary()} (run {result.run_id})")
     context.suggest("fairshare queue" if waited is None else f"fairshare results {result.run_id}")
     if failure is not None:
-        context.out.talk(error_text(failure))
+        context.out.talk(error_text(context.located(failure)))
         raise typer.Exit(failure.exit_code)
     if waited is not None and waited.exit_code:
         raise typer.Exit(waited.exit_code)
 
 
 def _wait(context: AppContext, result: RunResult) -> WaitResult:
+    """Wait for the jobs that were sent; whatever ends that early, the jobs go on, and it is said which they are."""
     from fairshare.insight.wait import wait_for_jobs
 
-    waited = wait_for_jobs(
-        context.jobs,
-        result.sent[0][0].request.job_queue,
-        [ref.job_id for _, ref in result.sent],
-        clock=context.clock,
-        timeout=None,
-        pace=context.pace,
-        on_change=lambda job: context.out.talk(f"{job.job_name}  {job.status}"),
-    )
+    sent = f"{result.summary()} (run {result.run_id}), and the jobs go on"
+    hint = f"`fairshare wait --run {result.run_id}` waits again, `fairshare cancel --run {result.run_id}` ends them"
+    try:
+        waited = wait_for_jobs(
+            context.jobs,
+            result.sent[0][0].request.job_queue,
+            [ref.job_id for _, ref in result.sent],
+            clock=context.clock,
+            timeout=None,
+            pace=context.pace,
+            on_change=lambda job: context.out.talk(f"{job.job_name}  {job.status}"),
+        )
+    except KeyboardInterrupt as interrupt:
+        raise interrupted(interrupt, f"stopped waiting: {sent}", hint=hint) from None
+    except FairshareError as error:
+        raise type(error)(f"{error.message}: {sent}", hint="\n".join(filter(None, (error.hint, hint)))) from error
     keep_ends(context, "submit --wait", (job.last_known for job in waited.jobs if job.last_known is not None))
     return waited
 

@@ -262,6 +262,8 @@ class AlarmsSection(QueueAlarmsSection):
     enabled: Flag = True
     sns_topic: Annotated[Text, AfterValidator(_check_topic)] | None = None
     """ARN of the topic that is told when an alarm fires, and when it is over."""
+    dashboard: Flag = True
+    """Whether the stack has a dashboard; without ``enabled`` it has none either."""
     queues: dict[Name, QueueAlarmsSection] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -282,6 +284,11 @@ class AlarmsSection(QueueAlarmsSection):
             return ()
         layers = [self, self.queues.get(queue, QueueAlarmsSection())]
         return tuple(_resolved(id, layers) for id in _BY_ID if _is_on(id, layers))
+
+    @property
+    def has_dashboard(self) -> bool:
+        """Whether `setup` makes a dashboard."""
+        return self.enabled and self.dashboard
 
     def _places(self) -> Iterator[tuple[tuple[str, ...], list[QueueAlarmsSection]]]:
         """Yield where settings are written, and the layers that count there."""

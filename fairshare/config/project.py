@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fairshare.config.alarms import AlarmsSection
 from fairshare.config.jobs import Limits
+from fairshare.config.policy_tests import PolicyTest
 from fairshare.config.prices import PriceTable, price_table
 from fairshare.config.project_checks import check_project
 from fairshare.config.project_file import (
@@ -85,6 +86,8 @@ class Project(BaseModel):
     prices: PriceTable = PriceTable()
     tags: dict[str, str] = Field(default_factory=dict)
     alarms: AlarmsSection = Field(default_factory=AlarmsSection)
+    policy_tests: tuple[PolicyTest, ...] = ()
+    """What ``fairshare policy test`` checks."""
     file: Path = Path(PROJECT_FILE)
     warnings: tuple[Problem, ...] = ()
 
@@ -144,7 +147,7 @@ def parse_project(text: str, path: Path) -> Project:
 
 
 def check_document(document: Document, path: Path) -> Project:
-    """Check a project file that has been read as YAML; for those who change the tree first. Raises as `load_project`."""
+    """Check a project file that was read as YAML; for those who change the tree first. Raises as `load_project`."""
     read, problems = read_section(ProjectFile, document)
     found = check_project(document)
     errors = [problem for problem in found if problem.severity == "error"]
@@ -163,6 +166,7 @@ def check_document(document: Document, path: Path) -> Project:
         prices=price_table(written.prices),
         tags=written.tags,
         alarms=written.alarms,
+        policy_tests=written.policy_tests,
         file=path,
         warnings=tuple(warnings),
     )

@@ -29,6 +29,7 @@ def check_project(document: Document) -> list[Problem]:
         *_check_default_queue(document),
         *_check_default_share(document),
         *_check_default_instance_type(document),
+        *_check_alarms(document),
     ]
 
 
@@ -123,6 +124,21 @@ def _check_default_instance_type(document: Document) -> Iterator[Problem]:
     if wanted is not None and known and wanted not in known:
         hint = did_you_mean(wanted, dict.fromkeys(known), "instance types")
         yield _warning(document, ("defaults", "instance_type"), f"no service environment lists {wanted}", hint)
+
+
+def _check_alarms(document: Document) -> Iterator[Problem]:
+    """Alarms are of queues of this file, and tell a topic of their own region: CloudWatch accepts no other."""
+    queues = document.keys("queues")
+    for queue in document.keys("alarms", "queues"):
+        if queue not in queues:
+            hint = did_you_mean(queue, queues, "queues")
+            steps: Steps = ("alarms", "queues", queue)
+            yield document.problem(steps, f'unknown queue "{queue}" in alarms', hint=hint, at_key=True)
+    region, topic = document.text("region"), document.text("alarms", "sns_topic")
+    of_topic = topic.split(":")[3:4] if topic is not None else []
+    if region is not None and of_topic and of_topic != [region]:
+        steps = ("alarms", "sns_topic")
+        yield document.problem(steps, f"the topic is in {of_topic[0]}, and alarms of {region} cannot tell it")
 
 
 def _queue_key(document: Document, queue: str) -> str | None:

@@ -27,6 +27,7 @@ from fairshare.config.fields import (
     WeightFactor,
     Whole,
 )
+from fairshare.config.policy_tests import WrittenPolicyTest
 from fairshare.config.prices import WrittenPrices
 from fairshare.config.sections import Section
 from fairshare.config.wave_sections import LimitsSection
@@ -148,7 +149,6 @@ def _check_version(version: int) -> int:
 class ProjectFile(Section):
     """The whole of ``fairshare.yaml``."""
 
-    not_yet: ClassVar = frozenset({"policy_tests"})
     example: ClassVar = "version: 1 and stack: my-team on lines of their own"
 
     version: Annotated[Whole, AfterValidator(_check_version)]
@@ -163,6 +163,7 @@ class ProjectFile(Section):
     prices: WrittenPrices = Field(default_factory=dict)
     tags: Tags = Field(default_factory=dict)
     alarms: AlarmsSection = Field(default_factory=AlarmsSection)
+    policy_tests: tuple[WrittenPolicyTest, ...] = ()
 
 
 def _decimal(number: Fraction) -> str:

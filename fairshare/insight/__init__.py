@@ -9,4 +9,6 @@ is an argument, and answers are data that `fairshare.cli` renders.
 - `find`: the job behind a prefix, a name or an ARN
 - `wait`: until jobs have ended
 - `results`: what came of a run: parameters, metrics, time, models
+- `costs`: what jobs held, attempt by attempt
+- `queue_state`, `collect`: gauges of a queue, and the run that publishes them
 """

@@ -100,7 +100,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Look:
-    """What one run saw of a queue. ``ended`` is None when no earlier run tells what is new."""
+    """What one run saw of a queue. ``ended`` is None when no earlier run tells what is new, or no call was left."""
 
     facts: QueueFacts
     jobs: tuple[JobSummary, ...]
@@ -204,7 +204,7 @@ def _history(metrics: MetricSource, facts: QueueFacts, jobs: Iterable[JobSummary
 
 @dataclass(frozen=True)
 class _Ends:
-    """Jobs that ended since the last run; those still to be found, or that go on after all, by when they were made."""
+    """Jobs that ended since the last run, None = not known; those still to be found, or that go on after all."""
 
     ended: tuple[JobSummary, ...] | None
     open: Mapping[str, int]
@@ -215,16 +215,17 @@ def _look_for_ends(source: QueueSource, queue: str, cursor: Cursor, active: Coll
     """Find out about the jobs that are no longer active, and about those that came and went, in so many calls."""
     gone = {job_id: at for job_id, at in cursor.active.items() if job_id not in active}
     if calls <= 0:
-        return _Ends((), gone, cursor.newest)
+        return _Ends(None, gone, cursor.newest)
     listed = source.newest(queue, cursor.newest, min(max(1, calls - 1), _NEWEST_CALLS))
     fresh = [job for job in listed if job.job_id in gone or job.created_at > cursor.newest]
     seen = {job.job_id: job for job in fresh if job.job_id not in active}
-    found, gone = _find(source, queue, gone, calls - max(1, -(-len(listed) // _PAGE)))
+    rest = {job_id: at for job_id, at in gone.items() if job_id not in seen}
+    found, unseen = _find(source, queue, rest, calls - max(1, -(-len(listed) // _PAGE)))
     seen |= found
     going_on = {job.job_id: job.created_at for job in seen.values() if job.status not in TERMINAL_STATUSES}
     return _Ends(
         ended=tuple(job for job in seen.values() if job.status in TERMINAL_STATUSES),
-        open=gone | going_on,
+        open=unseen | going_on,
         newest=max([cursor.newest, *(job.created_at for job in listed)]),
     )
 

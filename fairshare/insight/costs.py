@@ -35,7 +35,7 @@ class Uses:
     left_out: int = 0
 
 
-def uses_of_queue(  # noqa: PLR0913 - named by the one caller
+def uses_of_queue(
     backend: JobBackend,
     source: TrainingSource,
     listing: Iterable[JobSummary],
@@ -63,7 +63,7 @@ def uses_of_queue(  # noqa: PLR0913 - named by the one caller
 
 def uses_of_jobs(jobs: Sequence[JobDetail], source: TrainingSource, now: int) -> tuple[JobUse, ...]:
     """Return what jobs held whose attempts are known."""
-    names = {attempt.training_job_name for job in jobs for attempt in job.attempts}
+    names = {attempt.training_job_name for job in jobs for attempt in (*_attempts(job), *job.preempted_attempts)}
     told = source.describe([name for name in names if name is not None])
     return tuple(_use_of(job, told, now) for job in jobs)
 
@@ -79,20 +79,28 @@ def uses_of_run(record: RunRecord, backend: JobBackend, source: TrainingSource, 
     asked = [job_id for job_id, use in known.items() if use is None or _is_unknown(use)]
     details = describe_in_parallel(backend, asked)
     found = {use.job_id: use for use in uses_of_jobs(list(details.values()), source, now)}
-    uses = [
-        found.get(str(job.job_id)) or known[str(job.job_id)] or _unknown_use(job) for job in sent
-    ]
+    uses = [found.get(str(job.job_id)) or known[str(job.job_id)] or _unknown_use(job) for job in sent]
     return Uses(tuple(replace(use, run_id=record.run_id) for use in uses))
 
 
 def _use_of(job: JobDetail, told: Mapping[str, Training], now: int) -> JobUse:
     instances = instances_of(job.payload)
-    last = len(job.attempts) - 1
-    attempts = [
-        _attempt_use(attempt, instances, told, now, _purpose(job, attempt, is_last=number == last))
-        for number, attempt in enumerate(job.attempts)
-    ]
-    return JobUse(job.job_id, job.job_name, job.share_identifier, job.status, tuple(attempts))
+    preempted = {attempt.training_job_name for attempt in job.preempted_attempts}
+    others = [attempt for attempt in _attempts(job) if attempt.training_job_name not in preempted]
+    pairs = [(attempt, Purpose.PREEMPTED) for attempt in job.preempted_attempts]
+    pairs += [(attempt, _purpose(job, attempt, is_last=attempt is others[-1])) for attempt in others]
+    forgotten = max(0, job.preemptions - len(job.preempted_attempts))
+    uses = [AttemptUse(instances, None, Purpose.PREEMPTED)] * forgotten
+    uses += [_attempt_use(attempt, instances, told, now, purpose) for attempt, purpose in pairs]
+    return JobUse(job.job_id, job.job_name, job.share_identifier, job.status, tuple(uses))
+
+
+def _attempts(job: JobDetail) -> tuple[JobAttempt, ...]:
+    """Return all attempts, oldest first; the latest may be told beside the list only."""
+    name = job.training_job_name
+    if name is None or name in {attempt.training_job_name for attempt in job.attempts}:
+        return job.attempts
+    return (*job.attempts, JobAttempt(name, job.started_at, job.stopped_at, job.status_reason))
 
 
 def _purpose(job: JobDetail, attempt: JobAttempt, *, is_last: bool) -> Purpose:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from fairshare.model import (
@@ -18,6 +19,10 @@ from fairshare.submit.ports import JobBackend
 
 DESCRIBE_LIMIT: Final = 100
 """Most DescribeServiceJob calls that one listing may cost; the snapshot, too, ends after 100 jobs."""
+
+
+PAST_CALLS: Final = 10
+"""Most ListServiceJobs calls for the past of a queue: its newest 1,000 jobs (case C49)."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,31 @@ def list_jobs(
         jobs_waiting=len(waiting),
         instances_waiting=total_instances(waiting),
     )
+
+
+@dataclass(frozen=True)
+class Past:
+    """Jobs of a queue of any status, newest first."""
+
+    jobs: tuple[JobSummary, ...]
+    since: int | None
+    """Milliseconds: of jobs that were made before, only those that run are here. None: all jobs are."""
+
+
+def past_of(backend: JobBackend, queue: str, created_before: int | None = None) -> Past:
+    """Return the newest jobs of a queue, as many as `PAST_CALLS` give, and those that run, however old they are.
+
+    Args:
+        backend: AWS Batch.
+        queue: name or ARN.
+        created_before: milliseconds; None = from the newest on.
+    """
+    pages = list(islice(backend.walk(queue, created_before), PAST_CALLS))
+    jobs = [job for page in pages for job in page]
+    if len(pages) < PAST_CALLS:
+        return Past(tuple(latest_by_id(jobs)), None)
+    since = min((job.created_at for job in jobs), default=None)
+    return Past(tuple(latest_by_id([*jobs, *backend.list(queue, (JobStatus.RUNNING,))])), since)
 
 
 def latest_by_id(jobs: Iterable[JobSummary]) -> list[JobSummary]:

@@ -6,11 +6,13 @@ Calls: one DescribeServiceJob a job, one GetMetricData for 500 series, one Descr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Final
 
-from fairshare.insight.jobs import DESCRIBE_LIMIT, latest_by_id
+from fairshare.insight.jobs import DESCRIBE_LIMIT, Past, latest_by_id
+from fairshare.insight.results import PARALLEL, describe_in_parallel
 from fairshare.metrics.efficiency import JobEfficiency, judge
 from fairshare.metrics.phases import phase_times
 from fairshare.metrics.ports import MetricSource, PhaseSource
@@ -63,7 +65,7 @@ def select_jobs(
         and share in (None, job.share_identifier)
     ]
     newest = sorted(ran, key=lambda job: -job.created_at)
-    described = backend.describe([job.job_id for job in newest[:DESCRIBE_LIMIT]])
+    described = describe_in_parallel(backend, [job.job_id for job in newest[:DESCRIBE_LIMIT]])
     return Selection(tuple(described.values()), max(0, len(newest) - DESCRIBE_LIMIT))
 
 
@@ -105,7 +107,7 @@ def read_jobs(
 def judge_jobs(
     reading: Reading, phases: PhaseSource, now: int, spilled: Callable[[JobDetail], int | None]
 ) -> list[JobEfficiency]:
-    """Return how well each job of a reading used what it held.
+    """Return how well each job of a reading used what it held. A few jobs at a time are asked about.
 
     Args:
         reading: from `read_jobs`.
@@ -113,38 +115,38 @@ def judge_jobs(
         now: milliseconds.
         spilled: MiB that a job's log says were spilled; None = not read.
     """
-    return [
-        judge(
-            measured,
-            phase_times(
-                measured.job,
-                [phase for name in training_job_names(measured.job) for phase in phases.phases(name)],
-                now,
-            ),
-            spilled_mib=spilled(measured.job),
-        )
-        for measured in reading.jobs
-    ]
+
+    def judged(measured: JobSeries) -> JobEfficiency:
+        told = [phase for name in training_job_names(measured.job) for phase in phases.phases(name)]
+        return judge(measured, phase_times(measured.job, told, now), spilled_mib=spilled(measured.job))
+
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="judge") as pool:
+        return list(pool.map(judged, reading.jobs))
 
 
 @dataclass(frozen=True)
 class QueueHistory:
     """The jobs of a queue that may have waited for one another, and what the scheduler needs to play them again."""
 
-    jobs: tuple[JobSummary, ...]
+    past: Past
     priorities: Mapping[str, int]
     """Scheduling priority by job id; unknown ones count as 0."""
     capacity: int
     policy: FairsharePolicy | None
 
-    def victims(self, wasteful: JobEfficiency, now: int) -> list[Victim]:
-        """Return who waited because of the capacity that a job left idle (model)."""
+    def victims(self, wasteful: JobEfficiency, now: int) -> list[Victim] | None:
+        """Return who waited because of the capacity that a job left idle (model).
+
+        None: the job began before the past that is known.
+        """
         job = wasteful.job
+        if self.past.since is not None and _began(job) < self.past.since:
+            return None
         if job.started_at is None or wasteful.wasted_ms <= 0:
             return []
         window = 1000 * max(600, self.policy.share_decay_seconds if self.policy else 0)
         begin, end = _began(job) - _LOOK_BACK * window, _ended(job, now)
-        around = [other for other in self.jobs if other.created_at <= end and _ended(other, now) >= begin]
+        around = [other for other in self.past.jobs if other.created_at <= end and _ended(other, now) >= begin]
         return victims_of(
             job.job_id, wasteful.wasted_ms, self._past(around, now), self.capacity, self.policy, until=now
         )

@@ -22,7 +22,7 @@ from fairshare.submit.watch import Watched, look
 ARRAY_INDEX: Final = "FAIRSHARE_ARRAY_INDEX"
 """Variable of the environment that tells the jobs of an array apart: a parameter like those of a sweep."""
 
-_PARALLEL: Final = 8
+PARALLEL: Final = 8
 """Jobs described at once: DescribeServiceJob tells of one."""
 
 _STATES: Final = {"waiting": "NOT_SENT", "unknown": "NO_ANSWER", "skipped": "SKIPPED"}
@@ -53,7 +53,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class JobResult:
-    """One job. ``status`` is Batch's, else NOT_SENT, NO_ANSWER, REFUSED, SKIPPED, or UNKNOWN: Batch forgot it.
+    """One job. ``status`` is Batch's, else NOT_SENT, NO_ANSWER, REFUSED, SKIPPED (what it comes after failed),
+    NOT_NEEDED (what it comes after went well), or UNKNOWN: Batch forgot it.
 
     None means "there is none" or "not known"; ``not_known`` lists what AWS no longer tells.
     """
@@ -166,14 +167,14 @@ def describe_in_parallel(backend: JobBackend, job_ids: Sequence[str]) -> dict[st
 
     if not job_ids:
         return {}
-    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="describe") as pool:
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="describe") as pool:
         return {job_id: job for found in pool.map(describe, job_ids) for job_id, job in found.items()}
 
 
 def _result(job: JobRecord, seen: Seen) -> JobResult:
     result = JobResult(
         job_name=job.as_planned().request.job_name,
-        status=_STATES.get(job.state, "UNKNOWN"),
+        status="NOT_NEEDED" if job.state == "skipped" and not job.has_failed else _STATES.get(job.state, "UNKNOWN"),
         job_id=job.job_id,
         parameters=parameters_of(job.request.payload),
         reason=job.error if job.skip is None else job.skip.reason,

@@ -28,7 +28,8 @@ from moto.moto_api import recorder
 from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 
 from fairshare.local.call_log import CALL_KEY, ApiCall, CallLog, is_write, short_params
-from fairshare.local.moto_metrics import LocalCloudWatchBackend
+from fairshare.local.moto_alarms import alarms_followed
+from fairshare.local.moto_cloudwatch import CloudWatchWithAlarms
 from fairshare.local.moto_outlets import connected
 from fairshare.local.moto_responses import LocalIamResponse, LocalSageMakerResponse, batch_paths
 from fairshare.local.region import Region
@@ -173,7 +174,8 @@ def installed(runtime: Runtime, call_log: CallLog) -> Iterator[None]:
         undo.enter_context(patch.object(batch_backends, "backend", _BatchBackend))
         undo.enter_context(patch.object(iam_backends, "backend", _IamBackend))
         undo.enter_context(patch.object(sagemaker_backends, "backend", _SageMakerBackend))
-        undo.enter_context(patch.object(cloudwatch_backends, "backend", LocalCloudWatchBackend))
+        undo.enter_context(patch.object(cloudwatch_backends, "backend", CloudWatchWithAlarms))
+        undo.enter_context(alarms_followed(runtime))
         undo.enter_context(connected(runtime))
         undo.enter_context(patch.object(recorder, "_record_request", on_call))
         yield

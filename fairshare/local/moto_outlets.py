@@ -6,8 +6,9 @@ Imports moto at the top: loaded by `fairshare.local.moto_extension` only.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.events.models import events_backends
@@ -32,15 +33,26 @@ def connected(runtime: Runtime) -> Iterator[None]:
 
 
 def _deliver(event: BatchEvent) -> None:
-    """Hand an event to the rules of the default bus; what cannot be delivered is dropped, as AWS does in the end."""
-    rules = events_backends[event.account_id][event.region].event_buses["default"].rules.values()
+    send_to_rules(event.to_json(), event.account_id, event.region, event.at)
+
+
+def send_to_rules(event: Mapping[str, Any], account_id: str, region: str, at: int) -> None:
+    """Hand an event to the rules of the default bus; what cannot be delivered is dropped, as AWS does in the end.
+
+    Args:
+        event: as EventBridge delivers it.
+        account_id: whose bus.
+        region: whose bus.
+        at: milliseconds.
+    """
+    rules = events_backends[account_id][region].event_buses["default"].rules.values()
     for rule in [rule for rule in rules if rule.state == "ENABLED"]:
-        seconds = event.at // 1000
-        message = event.to_json() | {"time": seconds, "ingestion-time": seconds}  # as moto takes and formats them
+        seconds = at // 1000
+        message = {**event, "time": seconds, "ingestion-time": seconds}  # as moto takes and formats them
         try:
             rule.send_to_targets(message)
         except Exception:  # a target that moto does not know, or one that is gone
-            _logger.warning("EventBridge rule %s: event %s was not delivered", rule.name, event.id, exc_info=True)
+            _logger.warning("EventBridge rule %s: event %s was not delivered", rule.name, event["id"], exc_info=True)
 
 
 def _put(point: MetricPoint) -> None:

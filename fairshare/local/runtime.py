@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from fairshare.local.batch_metrics import BatchMetrics, MetricPoint
@@ -22,6 +22,16 @@ from fairshare.local.launcher import Launcher
 from fairshare.local.region import NewId, Region
 from fairshare.local.settling import AT_ONCE, Settling
 from fairshare.scheduler.clock import Clock
+
+
+class Follower(Protocol):
+    """Something outside of the regions that moves with time, too."""
+
+    def advance(self, now: int) -> None:
+        """Do everything that is due at ``now`` ms."""
+
+    def next_event_at(self) -> int | None:
+        """Return the instant, in milliseconds, at which something will happen by itself; None = nothing will."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,7 @@ class Runtime:
     Attributes:
         events: the bus that carries the events of every region.
         metrics: the data points of ``AWS/Batch`` of every region.
+        followers: what moves after the regions, at the same instants.
     """
 
     def __init__(  # noqa: PLR0913 - named once, by each of the two ways to start a local AWS
@@ -64,6 +75,7 @@ class Runtime:
     ) -> None:
         self.events = EventBus()
         self.metrics: Feed[MetricPoint] = Feed()
+        self.followers: list[Follower] = []
         self._lock = lock
         self._launcher = launcher
         self._clock = clock
@@ -116,12 +128,19 @@ class Runtime:
             self._collect(now)
             for entry in list(self._open.values()):
                 entry.execution.advance(now)
+            for follower in self.followers:
+                follower.advance(now)
 
     def next_event_at(self) -> int | None:
         """Return the instant, in milliseconds, at which something will happen by itself; None = nothing will."""
         with self._lock:
             instants = [entry.region.engine.next_event_at() for entry in self._open.values()]
+            instants += [follower.next_event_at() for follower in self.followers]
             return min((at for at in instants if at is not None), default=None)
+
+    def now(self) -> int:
+        """Return the present instant, in milliseconds."""
+        return self._clock.now()
 
     def close(self) -> None:
         """Stand still for ever: no attempt is started any more. The launcher may be closed after this."""

@@ -6,7 +6,6 @@ default. Here every resource becomes ``{field: text}`` in which those difference
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,17 +13,25 @@ from typing import Final
 
 from fairshare.model import (
     OWNER_TAG,
+    Alarm,
+    AlarmDefinition,
+    AlarmMetric,
     CapacityLimit,
+    Dashboard,
     FairsharePolicy,
     JobQueue,
     ResourceType,
     SchedulingPolicy,
     ServiceEnvironment,
 )
+from fairshare.provision.alarms import DesiredAlarm
+from fairshare.provision.dashboard import DesiredDashboard, body_text
 from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue, DesiredResource
 from fairshare.provision.tags import keys_set_by_us
+from fairshare.scheduler.policy import weight_text
 
-ObservedResource = ServiceEnvironment | SchedulingPolicy | JobQueue
+ObservedBatchResource = ServiceEnvironment | SchedulingPolicy | JobQueue
+ObservedResource = ObservedBatchResource | Alarm | Dashboard
 
 WEIGHT_FIELD: Final = "weight_factor."
 TAG_FIELD: Final = "tags."
@@ -40,17 +47,9 @@ class FieldChange:
     wanted: str | None
 
 
-def weight_text(weight: str | float) -> str:
-    """Return the shortest decimal that is the same 32-bit float: ``0.10000000149`` and ``"0.10"`` give ``0.1``.
-
-    Two weights are equal to AWS exactly when their texts are equal (case C02).
-    """
-    packed = struct.pack("f", float(weight))
-    (single,) = struct.unpack("f", packed)
-    shortest = next(
-        text for digits in range(1, 10) if struct.pack("f", float(text := f"{single:.{digits}g}")) == packed
-    )
-    return f"{Decimal(shortest).normalize():f}"
+def number_text(number: float) -> str:
+    """Return the shortest decimal that is the same 64-bit float, without an exponent: ``14400``, ``0.5``."""
+    return f"{Decimal(repr(float(number))).normalize():f}"
 
 
 def name_of(arn_or_name: str) -> str:
@@ -70,7 +69,7 @@ def label_of(resource_type: ResourceType, name: str) -> str:
 
 def is_going(found: ObservedResource) -> bool:
     """Whether a resource is being deleted: as far as a plan is concerned it exists no longer."""
-    return not isinstance(found, SchedulingPolicy) and found.status in _GOING
+    return isinstance(found, ServiceEnvironment | JobQueue) and found.status in _GOING
 
 
 def changed_fields(wanted: DesiredResource, found: ObservedResource | None) -> tuple[FieldChange, ...]:
@@ -123,6 +122,10 @@ def _wanted_text(wanted: DesiredResource) -> dict[str, str]:
             fields = _policy_text(wanted.fairshare_policy)
         case DesiredQueue():
             fields = _queue_text(wanted.priority, wanted.state, wanted.service_environment, wanted.scheduling_policy)
+        case DesiredAlarm():
+            fields = _alarm_text(wanted.definition)
+        case DesiredDashboard():
+            fields = body_text(wanted.body)
     return fields | _tag_text(wanted.tags, wanted.tags.keys())
 
 
@@ -136,6 +139,10 @@ def _found_text(found: ObservedResource, tag_keys: Collection[str]) -> dict[str,
             environments = ", ".join(name_of(arn) for arn in found.service_environments)
             policy = None if found.scheduling_policy_arn is None else name_of(found.scheduling_policy_arn)
             fields = _queue_text(found.priority, found.state, environments, policy)
+        case Alarm():
+            fields = _alarm_text(found.definition)
+        case Dashboard():
+            fields = body_text(found.body)
     return fields | _tag_text(found.tags, tag_keys)
 
 
@@ -157,6 +164,39 @@ def _policy_text(policy: FairsharePolicy) -> dict[str, str]:
 def _queue_text(priority: int, state: str, environment: str, policy: str | None) -> dict[str, str]:
     fields = {"priority": str(priority), "state": state, "service_environment": environment}
     return fields if policy is None else fields | {"scheduling_policy": policy}
+
+
+def _alarm_text(alarm: AlarmDefinition) -> dict[str, str]:
+    """An alarm on one metric has that metric's fields beside its own; of several, each field begins with its id."""
+    fields: dict[str, str] = {}
+    for metric in alarm.metrics:
+        prefix = f"{metric.id}." if len(alarm.metrics) > 1 else ""
+        fields |= {f"{prefix}{name}": text for name, text in _metric_text(metric).items()}
+    fields |= {
+        "comparison_operator": alarm.comparison_operator,
+        "threshold": "none" if alarm.threshold is None else number_text(alarm.threshold),
+        "evaluation_periods": str(alarm.evaluation_periods),
+        "datapoints_to_alarm": str(alarm.datapoints_to_alarm),
+        "treat_missing_data": alarm.treat_missing_data,
+        "description": alarm.description,
+        "actions_enabled": str(alarm.actions_enabled).lower(),
+    }
+    for name in ("alarm_actions", "ok_actions", "insufficient_data_actions"):
+        fields[name] = " ".join(sorted(getattr(alarm, name)))
+    return fields if alarm.rule is None else fields | {"rule": alarm.rule}
+
+
+def _metric_text(metric: AlarmMetric) -> dict[str, str]:
+    fields = {"returns_data": str(metric.returns_data).lower()}
+    if metric.expression is not None:
+        return fields | {"expression": metric.expression}
+    fields |= {
+        "metric": f"{metric.namespace} {metric.name}",
+        "dimensions": ", ".join(f"{name}={value}" for name, value in sorted(metric.dimensions)),
+        "statistic": metric.statistic,
+        "period": str(metric.period),
+    }
+    return fields if metric.unit is None else fields | {"unit": metric.unit}
 
 
 def _tag_text(tags: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:

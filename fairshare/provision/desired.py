@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshare.model import CapacityLimit, FairsharePolicy, ResourceType, ShareAttributes
+from fairshare.provision.alarms import DesiredAlarm, desired_alarms
+from fairshare.provision.dashboard import DesiredDashboard, desired_dashboard
+from fairshare.provision.place import Place
 from fairshare.provision.tags import own_tags
 
 if TYPE_CHECKING:
@@ -53,7 +56,8 @@ class DesiredQueue:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-DesiredResource = DesiredEnvironment | DesiredPolicy | DesiredQueue
+DesiredBatchResource = DesiredEnvironment | DesiredPolicy | DesiredQueue
+DesiredResource = DesiredBatchResource | DesiredAlarm | DesiredDashboard
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,19 @@ class Desired:
     service_environments: tuple[DesiredEnvironment, ...] = ()
     scheduling_policies: tuple[DesiredPolicy, ...] = ()
     job_queues: tuple[DesiredQueue, ...] = ()
+    alarms: tuple[DesiredAlarm, ...] = ()
+    dashboards: tuple[DesiredDashboard, ...] = ()
 
     @property
     def resources(self) -> tuple[DesiredResource, ...]:
-        """All resources in the order in which they have to be made: a queue names the other two kinds."""
-        return (*self.service_environments, *self.scheduling_policies, *self.job_queues)
+        """All resources in the order in which they have to be made: a queue names environments and policies."""
+        return (
+            *self.service_environments,
+            *self.scheduling_policies,
+            *self.job_queues,
+            *self.alarms,
+            *self.dashboards,
+        )
 
     @property
     def names(self) -> frozenset[str]:
@@ -76,14 +88,19 @@ class Desired:
         return frozenset(resource.name for resource in self.resources)
 
 
-def desired_state(project: Project) -> Desired:
+def desired_state(project: Project, place: Place | None = None) -> Desired:
     """Return the resources of a project.
 
     A resource is named ``<stack>-<key>``; the policy of a fair-share queue has the name of its queue. Every resource
     carries the tags of the project and those of `fairshare.provision.tags`, which win over a user's of that name.
+
+    Args:
+        project: what the file says.
+        place: where it will be; None leaves out the dashboard, whose text says where everything is.
     """
     tags = own_tags(project.tags, project.stack)
     name = project.resource_name
+    alarms = desired_alarms(project, tags)
     return Desired(
         stack=project.stack,
         service_environments=tuple(
@@ -112,6 +129,8 @@ def desired_state(project: Project) -> Desired:
             )
             for key, config in project.queues.items()
         ),
+        alarms=alarms,
+        dashboards=() if place is None else desired_dashboard(project, [alarm.name for alarm in alarms], place),
     )
 
 

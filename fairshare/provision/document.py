@@ -56,7 +56,7 @@ def fingerprint(plan: Plan) -> str:
 
     The same file and the same state of AWS give the same fingerprint at any time.
     """
-    content = [plan.stack, plan.region, plan.account_id, _whole_changes(plan), plan.warnings]
+    content = [plan.stack, plan.region, plan.account_id, _whole_changes(plan), plan.warnings, plan.is_teardown]
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return f"sha256:{sha256(canonical.encode()).hexdigest()}"
 
@@ -68,6 +68,7 @@ def save_plan(plan: Plan, path: Path, created_at: str) -> None:
         FairshareError: the file cannot be written.
     """
     document = to_json(plan, applied=False) | {"kind": SAVED_KIND, "created_at": created_at}
+    document["is_teardown"] = plan.is_teardown
     for entry, whole in zip(document["changes"], _whole_changes(plan), strict=True):
         entry |= whole
     try:
@@ -117,6 +118,7 @@ def _plan_from(document: Mapping[str, Any]) -> Plan:
         account_id=document["account"],
         changes=_changes_adapter().validate_python(document["changes"]),
         warnings=tuple(document["warnings"]),
+        is_teardown=document["is_teardown"],
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from fairshare.model import JobQueue, ResourceType, SchedulingPolicy, ServiceEnvironment
+from fairshare.model import Alarm, Dashboard, JobQueue, ResourceType, SchedulingPolicy, ServiceEnvironment
 from fairshare.provision.compare import ObservedResource
 
 
@@ -19,6 +19,8 @@ class Observed:
     service_environments: dict[str, ServiceEnvironment]
     scheduling_policies: dict[str, SchedulingPolicy]
     job_queues: dict[str, JobQueue]
+    alarms: dict[str, Alarm] = field(default_factory=dict)
+    dashboards: dict[str, Dashboard] = field(default_factory=dict)
 
     def of_type(self, resource_type: ResourceType) -> Mapping[str, ObservedResource]:
         """Return the resources of one type."""
@@ -29,6 +31,10 @@ class Observed:
                 return self.scheduling_policies
             case ResourceType.JOB_QUEUE:
                 return self.job_queues
+            case ResourceType.ALARM:
+                return self.alarms
+            case ResourceType.DASHBOARD:
+                return self.dashboards
 
     def find(self, resource_type: ResourceType, name: str) -> ObservedResource | None:
         """Return one resource, or None when it does not exist."""

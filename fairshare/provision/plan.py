@@ -26,14 +26,21 @@ from fairshare.provision.compare import (
     changed_fields,
     is_going,
     label_of,
-    weight_text,
 )
 from fairshare.provision.desired import Desired, DesiredPolicy, DesiredResource
 from fairshare.provision.observed import Observed
 from fairshare.provision.refusals import Refusal, jobs_problem, raise_refusals, setup_refusal, teardown_refusals
-from fairshare.scheduler.policy import share_fractions
+from fairshare.scheduler.policy import share_fractions, weight_text
 
-_DELETION_ORDER: Final = (ResourceType.JOB_QUEUE, ResourceType.SCHEDULING_POLICY, ResourceType.SERVICE_ENVIRONMENT)
+_DELETION_ORDER: Final = (
+    ResourceType.DASHBOARD,
+    ResourceType.ALARM,
+    ResourceType.JOB_QUEUE,
+    ResourceType.SCHEDULING_POLICY,
+    ResourceType.SERVICE_ENVIRONMENT,
+)
+_WATCHING: Final = (ResourceType.ALARM, ResourceType.DASHBOARD)
+"""Kinds of resource that hold nothing: what the file no longer has is deleted."""
 
 
 class Action(StrEnum):
@@ -101,16 +108,13 @@ class Plan:
     account_id: str
     changes: tuple[Change, ...]
     warnings: tuple[str, ...] = ()
+    is_teardown: bool = False
+    """Whether the plan deletes the whole stack."""
 
     @property
     def shares(self) -> tuple[ShareEffect, ...]:
         """What the plan makes of every share, queue by queue."""
         return tuple(effect for change in self.changes for effect in _share_effects(change))
-
-    @property
-    def is_teardown(self) -> bool:
-        """Whether the plan deletes a stack."""
-        return any(change.action is Action.DELETE for change in self.changes)
 
     @property
     def pending(self) -> tuple[Change, ...]:
@@ -126,8 +130,9 @@ class Plan:
 def plan_setup(desired: Desired, observed: Observed, *, region: str, account_id: str, adopt: bool = False) -> Plan:
     """Compare what a project asks for with what exists.
 
-    Order: environments, policies, queues, because a queue names the other two. Resources of the stack that the file no
-    longer has stay as they are and are named in the warnings.
+    Order: environments, policies, queues, because a queue names the other two; then alarms. Resources of the stack
+    that the file no longer has stay as they are and are named in the warnings; but its alarms and its dashboard go, as
+    nothing is lost.
 
     Args:
         desired: what should exist.
@@ -152,6 +157,7 @@ def plan_setup(desired: Desired, observed: Observed, *, region: str, account_id:
             fields = changed_fields(wanted, found)
             changes.append(_change(Action.UPDATE if fields else Action.NOOP, wanted, found, fields))
     raise_refusals(refusals)
+    changes += _to_delete(desired, observed)
     warnings = (*_health_warnings(changes), *_adoption_warnings(changes), *_left_over_warnings(desired, observed))
     return Plan(desired.stack, region, account_id, tuple(changes), warnings)
 
@@ -167,7 +173,7 @@ def plan_teardown(
 ) -> Plan:
     """Plan the deletion of everything that carries the stack's ownership tag, and of nothing else.
 
-    Order: queues, policies, environments (case C04). Deleting a queue ends its jobs.
+    Order: alarms, queues, policies, environments (case C04). Deleting a queue ends its jobs.
 
     Args:
         observed: what exists.
@@ -198,9 +204,17 @@ def plan_teardown(
         hint = "Wait for them, end them with `fairshare cancel`, or say `--end-jobs` to end them with the queue."
         refusals += [Refusal(problem, hint) for problem in problems]
     raise_refusals(refusals)
-    return Plan(
-        stack, region, account_id, changes, tuple(f"{problem}: deleting the queue ends them" for problem in problems)
-    )
+    warnings = tuple(f"{problem}: deleting the queue ends them" for problem in problems)
+    return Plan(stack, region, account_id, changes, warnings, is_teardown=True)
+
+
+def _to_delete(desired: Desired, observed: Observed) -> Iterator[Change]:
+    """Yield what of the stack only watches and is switched off, or whose queue or share is no longer in the file."""
+    wanted = {(resource.resource_type, resource.name) for resource in desired.resources}
+    for kind in _WATCHING:
+        for name, found in sorted(observed.of_type(kind).items()):
+            if found.tags.get(OWNER_TAG) == desired.stack and (kind, name) not in wanted:
+                yield Change(Action.DELETE, kind, name, name.removeprefix(f"{desired.stack}-"), observed=found)
 
 
 def _change(
@@ -246,7 +260,7 @@ def _adoption_warnings(changes: list[Change]) -> Iterator[str]:
 
 def _left_over_warnings(desired: Desired, observed: Observed) -> Iterator[str]:
     wanted = {(resource.resource_type, resource.name) for resource in desired.resources}
-    for resource_type in ResourceType:
+    for resource_type in (kind for kind in ResourceType if kind not in _WATCHING):
         for name, found in sorted(observed.of_type(resource_type).items()):
             is_ours = found.tags.get(OWNER_TAG) == desired.stack
             if is_ours and (resource_type, name) not in wanted and not is_going(found):

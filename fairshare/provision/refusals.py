@@ -6,7 +6,15 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from fairshare.model import OWNER_TAG, InfeasibleError, JobQueue, ResourceType, SchedulingPolicy, ServiceEnvironment
+from fairshare.model import (
+    OWNER_TAG,
+    Alarm,
+    InfeasibleError,
+    JobQueue,
+    ResourceType,
+    SchedulingPolicy,
+    ServiceEnvironment,
+)
 from fairshare.provision.compare import ObservedResource, is_going, label_of, name_of
 from fairshare.provision.desired import DesiredEnvironment, DesiredQueue, DesiredResource
 
@@ -14,6 +22,8 @@ _SECTIONS: Final = {
     ResourceType.SERVICE_ENVIRONMENT: "service_environments",
     ResourceType.SCHEDULING_POLICY: "queues",
     ResourceType.JOB_QUEUE: "queues",
+    ResourceType.ALARM: "alarms",
+    ResourceType.DASHBOARD: "alarms",
 }
 """Section of ``fairshare.yaml`` that a resource comes from."""
 
@@ -85,6 +95,8 @@ def _immutable(wanted: DesiredResource, found: ObservedResource) -> str | None:
                 return "is FIFO in AWS and has shares in fairshare.yaml: AWS cannot add a scheduling policy to a queue"
             if found.scheduling_policy_arn is not None and wanted.scheduling_policy is None:
                 return "has shares in AWS and is FIFO in fairshare.yaml: AWS cannot take a scheduling policy away"
+        case Alarm() if found.definition.rule is not None:
+            return "is a composite alarm in AWS: that cannot be changed into one that watches a metric"
     return None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from fairshare.model import JobStatus
 from fairshare.scheduler.clock import Clock
 from fairshare.scheduler.engine import Engine, Transition
 from fairshare.scheduler.queues import EngineJob
@@ -30,21 +29,18 @@ def settle(engine: Engine, executor: Executor, now: int) -> list[Transition]:
 
     Returns the transitions in order. Calling it late, or in several steps, gives the same ones.
     """
-    log: list[Transition] = []
-    while (at := engine.next_event_at()) is not None and at <= now:
-        log.extend(_step(engine, executor, at))
-    log.extend(_step(engine, executor, now))
-    return log
+    while engine.step(now):
+        for job in engine.take_starts():
+            executor.start(job, engine.now)
+        _pass_on_stops(engine, executor)
+    transitions = engine.advance(now)
+    _pass_on_stops(engine, executor)
+    return transitions
 
 
-def _step(engine: Engine, executor: Executor, at: int) -> list[Transition]:
-    transitions = engine.advance(at)
-    for transition in transitions:
-        if transition.to_status is JobStatus.SCHEDULED:
-            executor.start(engine.job(transition.job_id), transition.at)
+def _pass_on_stops(engine: Engine, executor: Executor) -> None:
     for order in engine.take_stops():
         executor.stop(engine.job(order.job_id), order.at)
-    return transitions
 
 
 def run(

@@ -12,12 +12,14 @@ The model, where AWS publishes no exact rule, is section 11.2 of the project's A
   weight, then to the older head, then to the earlier submission. Only among shares without any use the one served
   longest ago goes first;
 * inside a share: higher priority first, then older. Priority never moves a job across shares;
-* strict head of line: a head that does not fit holds up its queue. Fair-share never stops a running job;
+* strict head of line: a head that does not fit holds up its queue. First in, first out and fair-share never stop a
+  running job;
 * an attempt that fails is judged by `fairshare.scheduler.retries`; a retried job waits in the place its age gives it,
   and lack of capacity uses no attempt. An attempt that outlasts its time is stopped, and its job is not retried;
 * a head that is blocked is told about, and ended by a time limit of its queue (`fairshare.scheduler.heads`);
 * a pass is made when something happens (a job arrives, ends or moves, a limit changes), not as time goes by;
 * queues on one environment are visited by priority, descending, then by name;
+* a queue with quota shares counts by instance type, lends, borrows and preempts (`fairshare.scheduler.quota`);
 * a ``compute_reservation`` leaves ``floor(max * (1 - (cr/100)^n))`` instances usable with n active shares.
 
 Sources: https://docs.aws.amazon.com/batch/latest/userguide/share-identifiers.html,
@@ -28,12 +30,10 @@ https://docs.aws.amazon.com/batch/latest/userguide/service-job-status.html.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import IntEnum
-from heapq import heappop, heappush
-from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from fairshare.model import JobStatus
+from fairshare.scheduler.calendar import Calendar, Kind
 from fairshare.scheduler.commands import (
     MIN_CAPACITY_BACKOFF_MS,
     Blocking,
@@ -42,16 +42,27 @@ from fairshare.scheduler.commands import (
     JobSubmission,
     PutEnvironment,
     PutQueue,
+    PutQuotaShare,
     RemoveEnvironment,
     RemoveQueue,
+    RemoveQuotaShare,
     RetryAction,
     RetryRule,
     TimeLimit,
+    VictimRule,
 )
-from fairshare.scheduler.heads import NO_CAPACITY, blocked_reason, say_blocked
-from fairshare.scheduler.jobs import AttemptRecord, EngineJob
-from fairshare.scheduler.outcomes import LEGAL_TRANSITIONS, BlockedNotice, EngineSnapshot, StopOrder, Transition
-from fairshare.scheduler.queues import Environment, Queue
+from fairshare.scheduler.heads import NO_CAPACITY, HeadOfLine, say_blocked
+from fairshare.scheduler.jobs import RECENT_PREEMPTIONS, AttemptRecord, EngineJob, Preemption
+from fairshare.scheduler.outcomes import (
+    LEGAL_TRANSITIONS,
+    BlockedNotice,
+    EngineSnapshot,
+    PreemptionNotice,
+    StopOrder,
+    Transition,
+)
+from fairshare.scheduler.queues import Environment, Heads, Queue
+from fairshare.scheduler.resources import Resources
 from fairshare.scheduler.retries import Verdict, judge
 
 __all__ = [
@@ -65,68 +76,36 @@ __all__ = [
     "EngineOptions",
     "EngineSnapshot",
     "JobSubmission",
+    "Preemption",
+    "PreemptionNotice",
     "PutEnvironment",
     "PutQueue",
+    "PutQuotaShare",
     "RemoveEnvironment",
     "RemoveQueue",
+    "RemoveQuotaShare",
     "RetryAction",
     "RetryRule",
     "StopOrder",
     "TimeLimit",
     "Transition",
+    "VictimRule",
 ]
 
 TIMED_OUT: Final = "Job attempt duration exceeded timeout"
 """AWS's text for a compute job whose attempt outlasted its time; none is published for service jobs (model)."""
 
+PREEMPTION_IN_PROGRESS: Final = "PREEMPTION_IN_PROGRESS: "
+"""How the status reason of a job begins whose attempt is being preempted
+(https://docs.aws.amazon.com/batch/latest/userguide/batch-service-job-preemption-events.html)."""
+
 _EXECUTION: Final = (JobStatus.SCHEDULED, JobStatus.STARTING, JobStatus.RUNNING)
+_ON_THE_WAY: Final = {
+    (here, there): _EXECUTION[_EXECUTION.index(here) + 1 : _EXECUTION.index(there) + 1]
+    for here in _EXECUTION
+    for there in _EXECUTION
+}
 _REPORTABLE: Final = frozenset({JobStatus.STARTING, JobStatus.RUNNING, JobStatus.SUCCEEDED, JobStatus.FAILED})
-
-
-class _Kind(IntEnum):
-    """Events of one instant are worked off in this order, then by sequence: execution, commands, what falls due."""
-
-    REPORT = 0
-    COMMAND = 1
-    TIMER = 2
-
-
-class _Report(NamedTuple):
-    job_id: str
-    attempt: int
-    status: JobStatus
-    reason: str | None
-
-
-class _Evaluate(NamedTuple):
-    job_id: str
-
-
-class _Terminate(NamedTuple):
-    job_id: str
-    reason: str
-
-
-class _Update(NamedTuple):
-    job_id: str
-    scheduling_priority: int
-
-
-class _TimeOut(NamedTuple):
-    """An attempt has run for as long as it may."""
-
-    job_id: str
-    attempt: int
-
-
-class _LookAgain(NamedTuple):
-    """A waiting job may be placed from now on, or its time at the head is up: the next pass knows."""
-
-    job_id: str
-    attempt: int
-
-
-_Event = _Report | _Evaluate | _Terminate | _Update | _TimeOut | _LookAgain | Change
 
 
 class Engine:
@@ -140,15 +119,15 @@ class Engine:
     def __init__(self, options: EngineOptions | None = None) -> None:
         self.options = options or EngineOptions()
         self._now = 0
-        self._events: list[tuple[int, _Kind, int, _Event]] = []
-        self._sequence = count()
+        self._calendar = Calendar()
         self._jobs: dict[str, EngineJob] = {}
-        self._environments: dict[str, Environment] = {}
-        self._queues: dict[str, Queue] = {}
+        self._resources = Resources(self.options)
         self._touched: set[str] = set()
         self._transitions: list[Transition] = []
+        self._starts: list[EngineJob] = []
         self._stops: list[StopOrder] = []
-        self._notices: list[BlockedNotice] = []
+        self._blocked: list[BlockedNotice] = []
+        self._preempted: list[PreemptionNotice] = []
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -157,42 +136,41 @@ class Engine:
 
         Raises:
             KeyError: no such queue.
-            ValueError: the id is taken, the demand, the attempts or their duration are below 1, or the queue is
-                disabled or being deleted.
+            ValueError: the id is taken, the demand, the attempts or their duration are below 1, the queue or the quota
+                share is disabled or being deleted, or the queue has no such quota share.
         """
         if submission.job_id in self._jobs:
             raise ValueError(f"job {submission.job_id} exists")
         _check(submission)
-        queue = self._queues[submission.queue]
-        if queue.is_closing:
-            raise ValueError(f"queue {queue.name} is being deleted")
-        if not queue.enabled:
-            raise ValueError(f"queue {queue.name} is disabled: it takes no new jobs")
+        queue = self._resources.queues[submission.queue]
         at = max(at, self._now)
-        self._jobs[submission.job_id] = EngineJob(
+        job = EngineJob(
             id=submission.job_id,
             queue=queue.name,
             share_identifier=submission.share_identifier or "",
             demand=submission.demand,
             scheduling_priority=submission.scheduling_priority,
             created_at=at,
-            sequence=next(self._sequence),
+            sequence=len(self._jobs),
             max_attempts=submission.attempts,
             retry_rules=submission.evaluate_on_exit,
             attempt_duration_ms=submission.attempt_duration_ms,
+            quota_share=submission.quota_share or "",
+            demand_by_type=submission.demand_by_type,
+            preemption_retries=submission.preemption_retries,
         )
-        self._schedule(at, _Kind.COMMAND, _Evaluate(submission.job_id))
-        return submission.job_id
+        queue.check(job)
+        self._jobs[job.id] = job
+        self._calendar.add(at, Kind.COMMAND, self._on_evaluate, job)
+        return job.id
 
     def terminate(self, job_id: str, reason: str, at: int) -> None:
         """End a job. One that has ended is left as it is; one that executes ends when its stop is reported."""
-        self._jobs[job_id]
-        self._schedule(at, _Kind.COMMAND, _Terminate(job_id, reason))
+        self._calendar.add(max(at, self._now), Kind.COMMAND, self._on_terminate, self._jobs[job_id], reason)
 
     def update(self, job_id: str, scheduling_priority: int, at: int) -> None:
         """Change the priority of a job; one that has ended is left as it is. A FIFO queue knows no priority."""
-        self._jobs[job_id]
-        self._schedule(at, _Kind.COMMAND, _Update(job_id, scheduling_priority))
+        self._calendar.add(max(at, self._now), Kind.COMMAND, self._on_update, self._jobs[job_id], scheduling_priority)
 
     def report(self, job_id: str, attempt: int, status: JobStatus, at: int, reason: str | None = None) -> None:
         """Say what execution did: STARTING, RUNNING, SUCCEEDED or FAILED; ``at`` may lie in the future.
@@ -205,22 +183,20 @@ class Engine:
             KeyError: no such job.
             ValueError: any other status, which execution cannot bring about.
         """
-        self._jobs[job_id]
+        job = self._jobs[job_id]
         if status not in _REPORTABLE:
             raise ValueError(f"execution cannot report {status}")
-        self._schedule(at, _Kind.REPORT, _Report(job_id, attempt, status, reason))
+        self._calendar.add(max(at, self._now), Kind.REPORT, self._on_report, job, attempt, status, reason)
 
     def reconfigure(self, change: Change, at: int) -> None:
-        """Apply a change of an environment or queue at ``at`` ms; in force once the engine has advanced to it."""
-        self._schedule(at, _Kind.COMMAND, change)
+        """Apply a change of an environment, queue or quota share at ``at`` ms; in force once the engine is there."""
+        self._calendar.add(max(at, self._now), Kind.COMMAND, self._configure, change)
 
     # -- time ----------------------------------------------------------------------------------------------------
 
     def next_event_at(self) -> int | None:
         """Return the instant of the next event, or None when nothing will happen by itself."""
-        while self._events and self._events[0][1] is _Kind.TIMER and self._is_stale(self._events[0][3]):
-            heappop(self._events)
-        return self._events[0][0] if self._events else None
+        return self._calendar.first_at()
 
     def advance(self, now: int) -> list[Transition]:
         """Work off everything due up to ``now`` ms, instant by instant, and return the transitions in order.
@@ -232,17 +208,32 @@ class Engine:
             KeyError, ValueError: a change that is due cannot be made. Call again for what else is due; transitions
                 up to then are returned by that call.
         """
-        while self._events and self._events[0][0] <= now:
-            instant = self._events[0][0]
-            self._now = max(self._now, instant)
-            try:
-                while self._events and self._events[0][0] == instant:
-                    self._apply(heappop(self._events)[3])
-            finally:
-                self._run_passes()
+        while self.step(now):
+            pass
         self._now = max(self._now, now)
+        self._starts.clear()
         transitions, self._transitions = self._transitions, []
         return transitions
+
+    def step(self, now: int) -> bool:
+        """Work off the first instant that has something due, if it is not after ``now`` ms; returns whether it was.
+
+        Jobs that it placed are told by `take_starts`, transitions by the next `advance`.
+        """
+        instant = self._calendar.first_at()
+        if instant is None or instant > now:
+            return False
+        self._now = instant
+        try:
+            self._calendar.work_off(instant)
+        finally:
+            self._run_passes()
+        return True
+
+    def take_starts(self) -> list[EngineJob]:
+        """Return, once, the jobs that were placed since the last call or the last `advance`, in order."""
+        starts, self._starts = self._starts, []
+        return starts
 
     def take_stops(self) -> list[StopOrder]:
         """Return, once, the attempts that the engine wants ended since the last call."""
@@ -251,7 +242,12 @@ class Engine:
 
     def take_notices(self) -> list[BlockedNotice]:
         """Return, once, the heads found blocked since the last call: one notice for a job's stay and reason."""
-        notices, self._notices = self._notices, []
+        notices, self._blocked = self._blocked, []
+        return notices
+
+    def take_preemptions(self) -> list[PreemptionNotice]:
+        """Return, once, the preemptions that began or were completed since the last call, in order."""
+        notices, self._preempted = self._preempted, []
         return notices
 
     # -- views ---------------------------------------------------------------------------------------------------
@@ -271,7 +267,7 @@ class Engine:
 
     def instances_held(self, environment: str) -> int:
         """Return how many instances of an environment are in use (SCHEDULED, STARTING, RUNNING)."""
-        return self._environments[environment].held
+        return self._resources.environments[environment].held
 
     def snapshot(self, queue: str, limit: int = 100) -> EngineSnapshot:
         """Return the first ``limit`` RUNNABLE jobs in the order they would be dispatched now, and capacity in use.
@@ -279,148 +275,143 @@ class Engine:
         The order is what the scheduler would do at this instant with room for everything; it changes as shares are
         used. Changes nothing but the memory of positions.
         """
-        state = self._queues[queue]
-        front = state.dispatch_order(self._now, limit)
-        return EngineSnapshot(
-            front=tuple(state.positions(front, self._now)),
-            instances_in_use=sum(share.window.held for share in state.shares.values()),
-            instances_by_share={name: share.window.held for name, share in state.shares.items() if share.window.held},
-        )
+        return self._resources.queues[queue].snapshot(self._now, limit)
 
     # -- events --------------------------------------------------------------------------------------------------
-
-    def _schedule(self, at: int, kind: _Kind, event: _Event) -> None:
-        heappush(self._events, (max(at, self._now), kind, next(self._sequence), event))
-
-    def _apply(self, event: _Event) -> None:
-        match event:
-            case _Report():
-                self._on_report(event)
-            case _Evaluate(job_id):
-                self._on_evaluate(self._jobs[job_id])
-            case _Terminate(job_id, reason):
-                self._on_terminate(self._jobs[job_id], reason)
-            case _Update(job_id, scheduling_priority):
-                self._on_update(self._jobs[job_id], scheduling_priority)
-            case _TimeOut(job_id):
-                if not self._is_stale(event):
-                    self._stop(self._jobs[job_id], TIMED_OUT)
-            case _LookAgain(job_id):
-                if not self._is_stale(event):
-                    self._touch(self._jobs[job_id])
-            case PutEnvironment() | PutQueue() | RemoveEnvironment() | RemoveQueue():
-                self._configure(event)
-
-    def _is_stale(self, event: _Event) -> bool:
-        """Whether what an event was set for has passed: nothing would happen then."""
-        match event:
-            case _TimeOut(job_id, attempt):
-                job = self._jobs[job_id]
-                return job.attempt != attempt or job.status is not JobStatus.RUNNING
-            case _LookAgain(job_id, attempt):
-                job = self._jobs[job_id]
-                return job.attempt != attempt or job.status is not JobStatus.RUNNABLE
-            case _:
-                return False
 
     def _on_evaluate(self, job: EngineJob) -> None:
         if job.status is not JobStatus.SUBMITTED:
             return  # terminated before its instant came
+        queue = self._resources.queues[job.queue]
         self._move(job, JobStatus.RUNNABLE)
-        self._queues[job.queue].add(job, self._now)
-        self._touch(job)
+        queue.add(job, self._now)
+        self._touched.add(queue.environment)
 
     def _on_terminate(self, job: EngineJob, reason: str) -> None:
         if job.status.is_terminal:
             return
         job.is_terminated = True
         if job.status.is_in_use:
+            if job.preemption is not None:  # it is being stopped, and now for good
+                job.preemption = None
+                job.stop_reason = reason
             self._stop(job, reason)
         else:
             self._end(job, JobStatus.FAILED, reason)
 
+    def _on_time_out(self, job: EngineJob) -> None:
+        self._stop(job, TIMED_OUT)
+
     def _stop(self, job: EngineJob, reason: str) -> None:
         if job.stop_reason is None:
             job.stop_reason = reason
-            self._stops.append(StopOrder(job.id, job.attempt, self._now, reason))
+            self._stops.append(StopOrder(job.id, job.attempt, self._now, reason, job.preemption))
 
     def _on_update(self, job: EngineJob, scheduling_priority: int) -> None:
         if job.status.is_terminal or job.scheduling_priority == scheduling_priority:
             return
         job.scheduling_priority = scheduling_priority
+        queue = self._resources.queues[job.queue]
         if job.status is JobStatus.RUNNABLE:
-            self._queues[job.queue].reorder(job, self._now)
-            self._touch(job)
+            queue.reorder(job, self._now)
+            self._touched.add(queue.environment)
+        elif queue.heeds_running_priorities:
+            self._touched.add(queue.environment)
 
-    def _on_report(self, report: _Report) -> None:
-        job = self._jobs[report.job_id]
-        if not job.status.is_in_use or job.attempt != report.attempt:
+    def _on_report(self, job: EngineJob, attempt: int, status: JobStatus, reason: str | None) -> None:
+        if job.attempt != attempt or not job.status.is_in_use:
             return
-        if not report.status.is_terminal:
-            self._walk_to(job, report.status)
-        elif job.stop_reason is not None:
+        if not status.is_terminal:
+            self._walk_to(job, status)
+        elif job.stop_reason is None:
+            if status is JobStatus.SUCCEEDED:
+                self._succeed(job, reason)
+            else:
+                self._on_failure(job, reason)
+        elif job.preemption is None:
             self._end(job, JobStatus.FAILED, job.stop_reason)
-        elif report.status is JobStatus.SUCCEEDED:
-            self._walk_to(job, JobStatus.RUNNING)
-            self._end(job, JobStatus.SUCCEEDED, report.reason)
+        elif status is JobStatus.SUCCEEDED:  # before it could be stopped
+            job.preemption = job.stop_reason = job.status_reason = None
+            self._succeed(job, reason)
         else:
-            self._on_failure(job, report.reason)
+            self._on_preempted(job, job.preemption)
+
+    def _succeed(self, job: EngineJob, reason: str | None) -> None:
+        self._walk_to(job, JobStatus.RUNNING)
+        self._end(job, JobStatus.SUCCEEDED, reason)
 
     def _on_failure(self, job: EngineJob, reason: str | None) -> None:
         match judge(job, reason):
             case Verdict.FAIL:
                 self._end(job, JobStatus.FAILED, reason)
             case Verdict.RETRY:
-                self._keep_attempt(job, reason)
+                job.attempts = (*job.attempts, self._record(job, reason))
                 self._wait_again(job, reason)
                 job.head_since = job.blocked_reason = None
             case Verdict.WAIT_FOR_CAPACITY:
-                self._wait_again(job, str(NO_CAPACITY))
-                self._queues[job.queue].line.come_back(job)
-                job.lacks_capacity = True
+                self._wait_again(job, str(NO_CAPACITY), lacks_capacity=True)
+                self._resources.queues[job.queue].line_of(job).come_back(job)
                 job.ready_at = self._now + max(self.options.capacity_backoff_ms, MIN_CAPACITY_BACKOFF_MS)
-                self._schedule(job.ready_at, _Kind.TIMER, _LookAgain(job.id, job.attempt))
+                self._calendar.add_timer(job.ready_at, self._look_again, job)
+
+    def _on_preempted(self, job: EngineJob, kind: Preemption) -> None:
+        """The attempt has been stopped: the job waits again, or ends when its preemption retries are used up."""
+        record = self._record(job, kind.value)
+        job.preempted_attempts = (*job.preempted_attempts, record)[-RECENT_PREEMPTIONS:]
+        job.preempted_count += 1
+        job.preemption = job.stop_reason = None
+        self._preempted.append(
+            PreemptionNotice(job.id, job.attempt, kind, self._now, job.preempted_for, is_completed=True)
+        )
+        if job.preemption_retries is not None and job.preempted_count > job.preemption_retries:
+            self._let_go(job, JobStatus.FAILED, kind.value)
+        else:
+            self._wait_again(job, kind.value)
+            job.head_since = job.blocked_reason = None
 
     def _walk_to(self, job: EngineJob, target: JobStatus) -> None:
         """Go forward through the execution statuses; a report that skipped one does not skip its transition."""
-        for status in _EXECUTION[_EXECUTION.index(job.status) + 1 : _EXECUTION.index(target) + 1]:
+        for status in _ON_THE_WAY[job.status, target]:
+            self._move(job, status)
             if status is JobStatus.RUNNING:
                 job.started_at = self._now
                 if job.attempt_duration_ms is not None:
-                    self._schedule(self._now + job.attempt_duration_ms, _Kind.TIMER, _TimeOut(job.id, job.attempt))
-            self._move(job, status)
+                    self._calendar.add_timer(self._now + job.attempt_duration_ms, self._on_time_out, job)
 
-    def _keep_attempt(self, job: EngineJob, reason: str | None) -> None:
+    def _record(self, job: EngineJob, reason: str | None) -> AttemptRecord:
         assert job.scheduled_at is not None
-        record = AttemptRecord(job.attempt, job.scheduled_at, job.started_at, self._now, reason)
-        job.attempts = (*job.attempts, record)
+        return AttemptRecord(job.attempt, job.scheduled_at, job.started_at, self._now, reason)
 
-    def _wait_again(self, job: EngineJob, reason: str | None) -> None:
+    def _wait_again(self, job: EngineJob, reason: str | None, lacks_capacity: bool = False) -> None:
         """Take a job back into its queue, where its age gives it the place it had."""
-        queue = self._queues[job.queue]
-        self._environments[queue.environment].held -= job.demand
+        queue = self._resources.queues[job.queue]
+        self._resources.environments[queue.environment].held -= job.demand
         self._move(job, JobStatus.RUNNABLE, reason)
         job.scheduled_at = job.started_at = None
-        job.lacks_capacity = False
-        queue.take_back(job, self._now)
-        self._touch(job)
+        queue.take_back(job, self._now, lacks_capacity)
+        self._touched.add(queue.environment)
 
     def _end(self, job: EngineJob, status: JobStatus, reason: str | None) -> None:
-        queue = self._queues[job.queue]
         if job.status.is_in_use:
-            self._keep_attempt(job, reason)
-            self._environments[queue.environment].held -= job.demand
+            job.attempts = (*job.attempts, self._record(job, reason))
+        self._let_go(job, status, reason)
+
+    def _let_go(self, job: EngineJob, status: JobStatus, reason: str | None) -> None:
+        """End a job; what it had in its queue and environment is free."""
+        queue = self._resources.queues[job.queue]
+        if job.status.is_in_use:
+            self._resources.environments[queue.environment].held -= job.demand
             queue.release(job, self._now)
         elif job.status is JobStatus.RUNNABLE:
             queue.discard(job, self._now)
         job.stopped_at = self._now
         self._move(job, status, reason)
         self._touched.add(queue.environment)
-        self._drop_if_closed(queue)
+        if queue.is_closing:
+            self._resources.drop_if_closed(queue)
 
     def _move(self, job: EngineJob, status: JobStatus, reason: str | None = None) -> None:
-        if status not in LEGAL_TRANSITIONS[job.status]:
-            raise AssertionError(f"job {job.id}: {job.status} -> {status} is no legal transition")
+        assert status in LEGAL_TRANSITIONS[job.status], f"{job.id}: {job.status} -> {status} is no legal transition"
         self._transitions.append(Transition(job.id, job.attempt, job.status, status, self._now, reason))
         job.status = status
         if reason is not None:
@@ -430,88 +421,100 @@ class Engine:
 
     def _configure(self, change: Change) -> None:
         match change:
-            case PutEnvironment(name, max_capacity, enabled):
-                environment = self._environments.setdefault(name, Environment(name))
-                environment.max_capacity = max_capacity
-                environment.enabled = enabled
+            case PutEnvironment(name):
+                self._resources.put_environment(change)
                 self._touched.add(name)
             case PutQueue():
-                self._put_queue(change)
+                queue = self._resources.put_queue(change, self._now)
+                if queue.set_time_limits(change.time_limits):
+                    for job in self._jobs_of(queue):
+                        job.head_since = None
+                self._touched.add(queue.environment)
+            case PutQuotaShare():
+                self._touched.add(self._resources.put_quota_share(change).environment)
             case RemoveQueue(name):
                 self._remove_queue(name)
+            case RemoveQuotaShare():
+                self._remove_quota_share(change)
             case RemoveEnvironment(name):
-                if (gone := self._environments.get(name)) is not None and gone.queues:
-                    raise ValueError(f"environment {name} still has queues")
-                self._environments.pop(name, None)
-
-    def _put_queue(self, change: PutQueue) -> None:
-        environment = self._environments[change.environment]
-        queue = self._queues.get(change.name)
-        if queue is None:
-            queue = Queue(change.name, change.environment, self.options)
-        elif queue.is_closing:
-            raise ValueError(f"queue {change.name} is being deleted")
-        elif queue.environment != change.environment:
-            raise ValueError(f"queue {change.name} cannot move to another environment while the engine runs")
-        elif queue.is_fair_share != (change.policy is not None):
-            raise ValueError(f"queue {change.name} keeps its kind: a policy can be replaced, never added or removed")
-        queue.set_policy(change.policy, self._now)
-        queue.priority = change.priority
-        queue.enabled = change.enabled
-        queue.time_limits = {limit.reason: limit.max_time_ms for limit in change.time_limits}
-        self._queues[change.name] = queue
-        environment.attach(queue)
-        self._touched.add(change.environment)
+                self._resources.remove_environment(name)
 
     def _remove_queue(self, name: str) -> None:
-        queue = self._queues.get(name)
+        queue = self._resources.queues.get(name)
         if queue is None:
             return
-        for job in [job for job in self._jobs.values() if job.queue == name]:
+        for job in self._jobs_of(queue):
             self._on_terminate(job, "Job queue deleted")
         queue.is_closing = True  # only now: the queue goes with the last job that is still executing
-        self._drop_if_closed(queue)
+        self._resources.drop_if_closed(queue)
 
-    def _drop_if_closed(self, queue: Queue) -> None:
-        """Forget a queue being deleted once its last job has ended."""
-        if queue.is_closing and queue.is_empty:
-            self._environments[queue.environment].detach(queue)
-            del self._queues[queue.name]
+    def _remove_quota_share(self, change: RemoveQuotaShare) -> None:
+        queue = self._resources.quota_queue(change.queue)
+        if change.name not in queue.shares:
+            return
+        for job in self._jobs_of(queue):
+            if job.quota_share == change.name:
+                self._on_terminate(job, "Quota share deleted")
+        queue.close_share(change.name)
+        self._touched.add(queue.environment)
+
+    def _jobs_of(self, queue: Queue[Any]) -> list[EngineJob]:
+        return [job for job in self._jobs.values() if job.queue == queue.name]
 
     # -- the scheduling pass -------------------------------------------------------------------------------------
 
-    def _touch(self, job: EngineJob) -> None:
-        self._touched.add(self._queues[job.queue].environment)
+    def _look_again(self, job: EngineJob) -> None:
+        """A waiting job may be placed from now on, or its time at the head is up: the next pass knows."""
+        self._touched.add(self._resources.queues[job.queue].environment)
 
     def _run_passes(self) -> None:
-        for name in sorted(self._touched):
-            if (environment := self._environments.get(name)) is not None:
+        touched, self._touched = self._touched, set()
+        for name in sorted(touched):
+            if (environment := self._resources.environments.get(name)) is not None:
                 for queue in environment.queues:
                     self._run_pass(queue, environment)
-        self._touched.clear()
 
-    def _run_pass(self, queue: Queue, environment: Environment) -> None:
-        """Place what fits, look at the head, and begin again where its time was up."""
+    def _run_pass(self, queue: Queue[Any], environment: Environment) -> None:
+        """Place what fits, look at the heads, and begin again where the time of one was up; preempt for the rest."""
         has_settled = False
         while not has_settled:
-            placed, head = queue.place(environment, self._now)
+            placed, heads = queue.place(environment, self._now)
             for job in placed:
                 self._dispatch(job, queue)
-            queue.line.take_place(head, self._now)
-            has_settled = head is None or not self._ends_at_head(head, queue, environment)
+            has_settled = not heads or not self._look_at_heads(heads, queue, environment)
+        for victim, kind, for_job in queue.victims(environment, self._now):
+            self._preempt(victim, kind, for_job)
 
-    def _dispatch(self, job: EngineJob, queue: Queue) -> None:
-        queue.line.leave(job, self._now)
+    def _dispatch(self, job: EngineJob, queue: Queue[Any]) -> None:
+        if queue.time_limits:
+            queue.line_of(job).leave(job, self._now)
         job.attempt += 1
         job.scheduled_at = self._now
         self._move(job, JobStatus.SCHEDULED)
+        self._starts.append(job)
         job.status_reason = None  # it told why the job waited
 
-    def _ends_at_head(self, head: EngineJob, queue: Queue, environment: Environment) -> bool:
+    def _preempt(self, job: EngineJob, kind: Preemption, for_job: EngineJob) -> None:
+        job.preemption = kind
+        job.preempted_for = for_job.id
+        job.status_reason = PREEMPTION_IN_PROGRESS + kind.value
+        self._stop(job, kind.value)
+        self._preempted.append(PreemptionNotice(job.id, job.attempt, kind, self._now, for_job.id))
+
+    def _look_at_heads(self, heads: Heads, queue: Queue[Any], environment: Environment) -> bool:
+        """Let the heads take their places; returns whether the time of one of them was up."""
+        for line, head in heads:
+            line.take_place(head, self._now, has_clock=bool(queue.time_limits))
+        ended = [
+            head for line, head in heads if head is not None and self._ends_at_head(head, line, queue, environment)
+        ]
+        return bool(ended)
+
+    def _ends_at_head(self, head: EngineJob, line: HeadOfLine, queue: Queue[Any], environment: Environment) -> bool:
         """Tell that a head is blocked, and end it if a time limit of its queue says so; returns whether it did."""
-        reason = blocked_reason(head, environment.max_capacity)
+        reason = queue.blocked_reason(head, environment)
         if say_blocked(head, reason):
-            self._notices.append(BlockedNotice(head.id, queue.name, str(reason), self._now))
+            self._blocked.append(BlockedNotice(head.id, queue.name, str(reason), self._now))
         if reason is None or reason.code not in queue.time_limits:
             return False
         assert head.head_since is not None  # it took its place
@@ -520,9 +523,9 @@ class Engine:
             head.is_terminated = True
             self._end(head, JobStatus.FAILED, f"Terminated by JobStateTimeLimit action due to reason: {reason.code}")
             return True
-        if queue.line.watched != (watched := (head.id, head.attempt, due)):
-            queue.line.watched = watched
-            self._schedule(due, _Kind.TIMER, _LookAgain(head.id, head.attempt))
+        if line.watched != (watched := (head.id, head.attempt, due)):
+            line.watched = watched
+            self._calendar.add_timer(due, self._look_again, head)
         return False
 
 

@@ -7,8 +7,10 @@ scaling every weight of a policy changes nothing.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Iterable, Mapping
+from copy import copy
 from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from typing import Final
@@ -40,6 +42,19 @@ def parse_weight(text: str) -> Fraction:
     if not MIN_WEIGHT * (1 - tolerance) <= weight <= MAX_WEIGHT * (1 + tolerance):
         raise ValueError(f"{text} is outside 0.0001 - 999.9999, AWS's range for a weight factor")
     return weight
+
+
+def weight_text(weight: str | float) -> str:
+    """Return the shortest decimal that is the same 32-bit float: ``0.10000000149`` and ``"0.10"`` give ``0.1``.
+
+    Two weights are equal to AWS exactly when their texts are equal (case C02).
+    """
+    packed = struct.pack("f", float(weight))
+    (single,) = struct.unpack("f", packed)
+    shortest = next(
+        text for digits in range(1, 10) if struct.pack("f", float(text := f"{single:.{digits}g}")) == packed
+    )
+    return f"{Decimal(shortest).normalize():f}"
 
 
 def share_fractions(weights: Mapping[str, str]) -> dict[str, Fraction]:
@@ -95,69 +110,97 @@ class UsageWindow:
     """How many instances one share held, over the last ``window`` ms, weighted down linearly with age.
 
     With ``h(a)`` the instances held ``a`` ms ago and ``W`` the window, history is
-    ``H = (2/W) * integral over 0..W of h(a) * (1 - a/W) da``, which equals h while h is constant. With ``u = W - a``,
-    time counted from the *start* of the window, that is ``H * W**2 = 2 * integral of h*u du``: an integer, kept as one
-    running sum (a second one carries the sum when the window moves on). Change points that leave the window are taken
-    off the left end of a queue, so an update is amortised O(1).
+    ``H = (2/W) * integral over 0..W of h(a) * (1 - a/W) da``, which equals h while h is constant. With ``s`` the
+    instant at which the window begins, that is ``H * W**2 = 2 * integral of h(t) * (t - s) dt``, an integer: the sum,
+    over stretches of constant use from b to e, of ``h * (e**2 - b**2) - 2*s * h * (e - b)``. Two running sums hold what
+    does not depend on s, so to look costs O(1); stretches that leave the window are taken out once, from the left.
     """
 
-    __slots__ = ("_area", "_moment", "_now", "_segments", "held", "window")
+    __slots__ = ("_edge_end", "_edge_held", "_lengths", "_now", "_since", "_squares", "_stretches", "held", "window")
 
     def __init__(self, window: int, now: int) -> None:
         self.window = window
         self.held = 0
         self._now = now
-        self._area = 0  # integral of h over the window
-        self._moment = 0  # twice the integral of h * u, u counted from the window's start
-        self._segments: deque[list[int]] = deque()  # [begin, end, h] with h > 0, oldest first, up to the present
+        self._since = now  # from when on the present number is held
+        self._stretches: deque[tuple[int, int, int]] = deque()  # (begin, end, held) that are over, oldest first
+        self._squares = 0  # sum of held * (end**2 - begin**2) over them
+        self._lengths = 0  # sum of held * (end - begin)
+        self._edge_held = self._edge_end = 0  # the stretch, if any, that began before the window and ends in it
 
     def advance(self, now: int) -> None:
         """Move the window's end to ``now`` ms; never backwards."""
-        elapsed = now - self._now
-        if elapsed <= 0:
-            return
-        self._forget(elapsed)
-        self._moment -= 2 * elapsed * self._area
-        if self.held:
-            recent = min(elapsed, self.window)
-            self._area += self.held * recent
-            self._moment += self.held * (self.window**2 - (self.window - recent) ** 2)
-            self._extend(now - recent, now)
-        self._now = now
+        self._now = max(self._now, now)
 
-    def change(self, delta: int) -> None:
-        """Hold ``delta`` instances more (or fewer) from the present instant on."""
+    def change(self, delta: int, now: int | None = None) -> None:
+        """Hold ``delta`` instances more (or fewer) from ``now`` ms on, or from the present instant."""
+        if now is None or now < self._now:
+            now = self._now
+        else:
+            self._now = now
+        if self.held and self._since < now:
+            self._remember(self._since, now, self.held)
         self.held += delta
+        self._since = now
 
     def resize(self, window: int) -> None:
         """Change the window's length at the present instant. A longer one starts without what was forgotten."""
-        start = self._now - window
+        self.measure(self._now)
+        start = self._now - self.window
+        stretches = list(self._stretches)
+        if self._edge_held:
+            stretches.insert(0, (start, self._edge_end, self._edge_held))
         self.window = window
-        self._segments = deque([max(begin, start), end, held] for begin, end, held in self._segments if end > start)
-        self._area = sum(held * (end - begin) for begin, end, held in self._segments)
-        self._moment = sum(held * ((end - start) ** 2 - (begin - start) ** 2) for begin, end, held in self._segments)
+        self._since = max(self._since, start)
+        self._stretches.clear()
+        self._squares = self._lengths = self._edge_held = 0
+        for begin, end, held in stretches:
+            self._remember(begin, end, held)
 
     def history(self) -> int:
         """Return ``H * window**2`` at the present instant, an exact integer."""
-        return self._moment
+        return self.measure(self._now)[0]
 
-    def _extend(self, begin: int, end: int) -> None:
-        last = self._segments[-1] if self._segments else None
-        if last and last[1] == begin and last[2] == self.held:
-            last[1] = end
-        else:
-            self._segments.append([begin, end, self.held])
+    def measure(self, now: int) -> tuple[int, int]:
+        """Return ``H * window**2`` at ``now`` ms, not before the present instant, and the plain integral of h.
 
-    def _forget(self, elapsed: int) -> None:
-        """Take the first ``elapsed`` ms of the window out of both sums."""
-        start = self._now - self.window
-        new_start = start + elapsed
-        while self._segments and self._segments[0][0] < new_start:
-            begin, end, held = self._segments[0]
-            u1, u2 = max(begin, start) - start, min(end, new_start) - start
-            self._area -= held * (u2 - u1)
-            self._moment -= held * (u2 * u2 - u1 * u1)
-            if end > new_start:
-                self._segments[0][0] = new_start
-                break
-            self._segments.popleft()
+        Whatever is held later, the first falls no faster than by twice the second a millisecond.
+        """
+        start = now - self.window
+        if self._stretches and self._stretches[0][0] < start:
+            self._forget(start)
+        area = self._lengths
+        moment = self._squares - 2 * start * area
+        if self._edge_held:
+            inside = self._edge_end - start
+            if inside > 0:
+                area += self._edge_held * inside
+                moment += self._edge_held * inside * inside
+            else:
+                self._edge_held = 0
+        if self.held:
+            before = self._since - start
+            if before < 0:
+                before = 0
+            area += self.held * (self.window - before)
+            moment += self.held * (self.window * self.window - before * before)
+        return moment, area
+
+    def copy(self) -> UsageWindow:
+        """Return one that shares nothing with this one."""
+        other = copy(self)
+        other._stretches = self._stretches.copy()
+        return other
+
+    def _remember(self, begin: int, end: int, held: int) -> None:
+        self._stretches.append((begin, end, held))
+        self._squares += held * (end * end - begin * begin)
+        self._lengths += held * (end - begin)
+
+    def _forget(self, start: int) -> None:
+        """Take stretches that began before the window out of both sums; the last one may reach into it."""
+        while self._stretches and self._stretches[0][0] < start:
+            begin, end, held = self._stretches.popleft()
+            self._squares -= held * (end * end - begin * begin)
+            self._lengths -= held * (end - begin)
+            self._edge_end, self._edge_held = end, held

@@ -1,57 +1,83 @@
-"""State of environments and queues inside the engine, and the choice of the next job.
+"""Environments and queues inside the engine: capacity that is shared, and what all kinds of queues have in common.
 
-A fair-share queue keeps a heap of RUNNABLE jobs per share, ordered by priority, age and sequence. A pass looks once at
-each waiting share and then pays O(log n) per job it places; it never scans jobs.
+The kinds: `FifoQueue` (here), `fairshare.scheduler.fair_share.FairShareQueue`, `fairshare.scheduler.quota.QuotaQueue`.
+A queue keeps a heap of RUNNABLE jobs per share, ordered by priority, age and sequence. A pass looks at each waiting
+share at most once and then pays O(log n) per job it places; it never scans jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import lcm
+from typing import Any, ClassVar, Generic, NamedTuple
 
-from fairshare.model import FairsharePolicy
-from fairshare.scheduler.commands import Blocking, EngineOptions
-from fairshare.scheduler.heads import HeadOfLine
-from fairshare.scheduler.jobs import EngineJob
-from fairshare.scheduler.policy import (
-    DEFAULT_WEIGHT,
-    DEFAULT_WINDOW_MS,
-    UsageWindow,
-    matching_entry,
-    parse_weight,
-    usable_instances,
-)
-from fairshare.scheduler.shares import NEVER, DispatchOrder, Lane, Rank, RankOf, Share
+from fairshare.scheduler.commands import Blocking, EngineOptions, TimeLimit
+from fairshare.scheduler.heads import NO_CAPACITY, TOO_LARGE, BlockedReason, HeadOfLine
+from fairshare.scheduler.jobs import EngineJob, Preemption
+from fairshare.scheduler.outcomes import EngineSnapshot
+from fairshare.scheduler.positions import Positions
+from fairshare.scheduler.shares import DispatchOrder, RankOf, Share, ShareT, by_age, take_first
 
-__all__ = ["EngineJob", "Environment", "Queue"]
+__all__ = ["NOTHING", "EngineJob", "Environment", "FifoQueue", "Heads", "LineQueue", "Placement", "Queue", "Victim"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Environment:
     """A service environment: the capacity that its queues share, in instances."""
 
     name: str
     max_capacity: int = 0
+    limits: dict[str, int] = field(default_factory=dict)
+    """By instance type; empty where all instances count alike."""
     enabled: bool = True
     held: int = 0
-    queues: list[Queue] = field(default_factory=list)
+    queues: list[Queue[Any]] = field(default_factory=list)
     """In the order they are visited: priority descending, then name."""
 
-    def attach(self, queue: Queue) -> None:
+    def attach(self, queue: Queue[Any]) -> None:
         """Add a queue, or put one whose priority changed where it belongs."""
         if queue not in self.queues:
             self.queues.append(queue)
         self.queues.sort(key=lambda q: (-q.priority, q.name))
 
-    def detach(self, queue: Queue) -> None:
+    def detach(self, queue: Queue[Any]) -> None:
         """Take a queue away."""
         self.queues.remove(queue)
 
 
-class Queue:
-    """A job queue. Without a policy it has one nameless share, and creation order decides."""
+Heads = Sequence[tuple[HeadOfLine, EngineJob | None]]
+"""Lines, each with the first job that could not be placed; None: every job of it could."""
+
+
+class Placement(NamedTuple):
+    """What a pass over a queue did: the jobs to dispatch, in order, each already counted as held, and who is left.
+
+    Heads are looked for only where it matters who they are; otherwise there are none.
+    """
+
+    placed: Sequence[EngineJob]
+    heads: Heads
+
+
+NOTHING = Placement((), ())
+
+
+class Victim(NamedTuple):
+    """A job whose attempt is to be stopped, why, and for whom."""
+
+    job: EngineJob
+    kind: Preemption
+    for_job: EngineJob
+
+
+class Queue(ABC, Generic[ShareT]):
+    """A job queue. What it does with a job depends on the job's share, which a kind of queue finds or makes."""
+
+    knows_priorities: ClassVar[bool] = True
+    """Whether priority decides who goes first in a share."""
+    heeds_running_priorities: ClassVar[bool] = False
+    """Whether the priority of a job that runs decides anything."""
 
     def __init__(self, name: str, environment: str, options: EngineOptions) -> None:
         self.name = name
@@ -60,208 +86,243 @@ class Queue:
         self.enabled = True
         self.time_limits: dict[str, int] = {}
         """Milliseconds at the head, by the code of the reason."""
-        self.line = HeadOfLine()
-        self.shares: dict[str, Share] = {}
-        self._policy: FairsharePolicy | None = None
-        self._options = options
-        self._window = DEFAULT_WINDOW_MS
-        self._weights: dict[str, Fraction] = {}
-        self._scale = 1
         self.is_closing = False
-        self._positions: dict[str, tuple[int, int]] = {}
-        self._seen_at = 0
+        self.shares: dict[str, ShareT] = {}
+        self._waiting: dict[str, ShareT] = {}
+        """The shares with a waiting job."""
+        self._options = options
+        self._largest = 0
+        """No waiting job is larger."""
+        self._lacking = 0
+        """How many waiting jobs came back for lack of capacity."""
+        self._positions = Positions()
         self._changed_at = 0
 
-    # -- policy --------------------------------------------------------------------------------------------------
+    # -- what kinds of queues differ in ------------------------------------------------------------------------------
 
-    def set_policy(self, policy: FairsharePolicy | None, now: int) -> None:
-        """Put a policy in force; shares keep their jobs and as much of their history as the new window covers.
+    @abstractmethod
+    def place(self, environment: Environment, now: int) -> Placement:
+        """Choose the jobs to place at this instant."""
 
-        Raises:
-            ValueError: a weight is no weight. Nothing has changed then.
-        """
-        entries = policy.share_distribution if policy else ()
-        self._weights = {entry.share_identifier: parse_weight(entry.weight_factor) for entry in entries}
-        self._forget_idle(now)
-        self._policy = policy
-        self._scale = lcm(*(weight.denominator for weight in self._weights.values()))
-        self._window = max(DEFAULT_WINDOW_MS, policy.share_decay_seconds * 1000 if policy else 0)
-        self._changed_at = now
-        for share in self.shares.values():
-            share.window.advance(now)
-            share.window.resize(self._window)
-            self._weigh(share)
+    @abstractmethod
+    def line_of(self, job: EngineJob) -> HeadOfLine:
+        """Return the line in which a job becomes the head."""
 
-    def _weigh(self, share: Share) -> None:
-        entry = matching_entry(share.identifier, self._weights)
-        weight = self._weights[entry] if entry is not None else DEFAULT_WEIGHT
-        share.weight = int(weight * self._scale)
-        share.group = entry if entry is not None and entry.endswith("*") else None
+    @abstractmethod
+    def _share_of(self, job: EngineJob) -> ShareT:
+        """Return the share of a job that was added."""
 
-    @property
-    def is_fair_share(self) -> bool:
-        """Whether a policy is in force; without one the queue is first in, first out."""
-        return self._policy is not None
+    @abstractmethod
+    def _rank_at(self, now: int) -> RankOf[ShareT]:
+        """Return what orders the heads of shares at ``now`` ms."""
+
+    def victims(self, environment: Environment, now: int) -> Sequence[Victim]:
+        """Choose the attempts to preempt after a pass, for those that it could not place."""
+        return ()
+
+    def blocked_reason(self, head: EngineJob, environment: Environment) -> BlockedReason | None:
+        """Return why a head is blocked. None: it waits for others to end, which AWS has no reason for."""
+        if head.demand > environment.max_capacity:
+            return TOO_LARGE
+        return NO_CAPACITY if head.lacks_capacity else None
+
+    def _lane_of(self, job: EngineJob) -> Hashable:
+        return job.demand if self._options.blocking == Blocking.NONE else 0
+
+    # -- jobs ----------------------------------------------------------------------------------------------------
+
+    def check(self, job: EngineJob) -> None:
+        """Raise ValueError when the queue cannot take a job."""
+        if self.is_closing:
+            raise ValueError(f"queue {self.name} is being deleted")
+        if not self.enabled:
+            raise ValueError(f"queue {self.name} is disabled: it takes no new jobs")
 
     @property
     def is_empty(self) -> bool:
         """Whether every job that became RUNNABLE has ended."""
         return not any(share.open_jobs for share in self.shares.values())
 
-    # -- jobs ----------------------------------------------------------------------------------------------------
-
-    def _key(self, job: EngineJob) -> str:
-        return job.share_identifier if self._policy else ""
-
-    def _push(self, share: Share, job: EngineJob, now: int) -> None:
-        lane = job.demand if self._options.blocking == Blocking.NONE else 0
-        share.push(job, job.scheduling_priority if self._policy else 0, lane)  # first in, first out knows no priority
-        self._changed_at = now
-
     def add(self, job: EngineJob, now: int) -> None:
         """Take in a job that became RUNNABLE."""
-        name = self._key(job)
-        share = self.shares.get(name)
-        if share is None or not share.is_active(now):
-            share = self.shares[name] = Share(name, UsageWindow(self._window, now))
-            self._weigh(share)
+        share = self._share_of(job)
         share.open_jobs += 1
         self._push(share, job, now)
 
     def reorder(self, job: EngineJob, now: int) -> None:
         """Put a RUNNABLE job where its new priority belongs."""
-        self._push(self.shares[self._key(job)], job, now)
+        share = self._share_of(job)
+        self._push(share, job, now)
+        share.drop_stale()
 
     def discard(self, job: EngineJob, now: int) -> None:
-        """Drop a RUNNABLE job that ends without having run. Its heap entry goes stale with its status."""
-        self._close(job, now)
+        """Drop a RUNNABLE job that ends without having run."""
+        share = self._share_of(job)
+        job.entry += 1  # its entry in the lane is stale
+        share.drop_stale()
+        self._has_left(share, job, now)
+        self._close(share, now)
 
     def release(self, job: EngineJob, now: int) -> None:
         """Give back the instances of a job that ends."""
-        self._give_back(job, now)
-        self._close(job, now)
+        share = self._share_of(job)
+        share.give_back(job, now)
+        self._close(share, now)
 
-    def take_back(self, job: EngineJob, now: int) -> None:
+    def take_back(self, job: EngineJob, now: int, lacks_capacity: bool = False) -> None:
         """Let a job whose attempt ended wait again."""
-        self._push(self._give_back(job, now), job, now)
+        share = self._share_of(job)
+        share.give_back(job, now)
+        job.lacks_capacity = lacks_capacity
+        self._lacking += lacks_capacity
+        self._push(share, job, now)
 
-    def _give_back(self, job: EngineJob, now: int) -> Share:
-        share = self.shares[self._key(job)]
-        share.window.advance(now)
-        share.window.change(-job.demand)
-        return share
+    def set_time_limits(self, limits: Sequence[TimeLimit]) -> bool:
+        """Put time limits in force; returns whether clocks at the head begin or cease to count."""
+        had_clocks = bool(self.time_limits)
+        self.time_limits = {limit.reason: limit.max_time_ms for limit in limits}
+        return had_clocks != bool(self.time_limits)
 
-    def _close(self, job: EngineJob, now: int) -> None:
-        share = self.shares[self._key(job)]
-        share.open_jobs -= 1
-        share.last_end = now
+    def _push(self, share: ShareT, job: EngineJob, now: int) -> None:
+        share.push(job, job.scheduling_priority if self.knows_priorities else 0, self._lane_of(job))
+        self._waiting[share.identifier] = share
+        if job.demand > self._largest:
+            self._largest = job.demand
         self._changed_at = now
 
-    # -- the choice ----------------------------------------------------------------------------------------------
+    def _has_left(self, share: ShareT, job: EngineJob, now: int) -> None:
+        """Note that a job waits no longer."""
+        self._changed_at = now
+        if job.lacks_capacity:
+            self._lacking -= 1
+        if not share.is_waiting:
+            self._waiting.pop(share.identifier, None)
+            if not self._waiting:
+                self._largest = 0
 
-    def place(self, environment: Environment, now: int) -> tuple[list[EngineJob], EngineJob | None]:
-        """Return the jobs to place at this instant, in order, each already counted as held, and the queue's head.
+    def _close(self, share: ShareT, now: int) -> None:
+        share.open_jobs -= 1
+        self._changed_at = now
 
-        The head is the first job that could not be placed. Unless the options say otherwise it holds up the queue.
-        """
-        self._forget_idle(now)
-        free = self._usable(environment, now) - environment.held if environment.enabled else 0
-        order = self._order(self.shares.values(), now)
+    # -- views ---------------------------------------------------------------------------------------------------
+
+    def dispatch_order(self, now: int, limit: int) -> Iterator[EngineJob]:
+        """Yield up to ``limit`` RUNNABLE jobs in the order they would go now if there were room for all."""
+        order = DispatchOrder([share.clone() for share in self._waiting.values()], self._rank_at(now))
+        for _ in range(limit):
+            if (turn := order.head()) is None:
+                return
+            share, job = turn
+            share.take(job, now)
+            order.place()
+            yield job
+
+    def snapshot(self, now: int, limit: int) -> EngineSnapshot:
+        """Return the front of the queue, and capacity in use; changes nothing but the memory of positions."""
+        return EngineSnapshot(
+            front=tuple(self._positions.see(self.dispatch_order(now, limit), self._changed_at, now)),
+            instances_in_use=sum(share.held for share in self.shares.values()),
+            instances_by_share={name: share.held for name, share in self.shares.items() if share.held},
+        )
+
+
+class LineQueue(Queue[ShareT]):
+    """A queue with one line: the first job, in order, that cannot be placed is its head."""
+
+    def __init__(self, name: str, environment: str, options: EngineOptions) -> None:
+        super().__init__(name, environment, options)
+        self._line = HeadOfLine()
+
+    def line_of(self, job: EngineJob) -> HeadOfLine:
+        """Return the line of the queue."""
+        return self._line
+
+    def place(self, environment: Environment, now: int) -> Placement:
+        """Choose the jobs to place at this instant. Unless the options say otherwise the head holds up the queue."""
+        watches = self._watches_head(environment)
+        free = self._usable(environment) - environment.held if environment.enabled else 0
+        if not watches and (free <= 0 or not self._waiting):
+            return NOTHING
+        if self._options.blocking == Blocking.QUEUE:
+            placed, head = self._place_in_line(free, now, watches)
+        else:
+            placed, head = self._place_around(free, now)
+        for job in placed:
+            environment.held += job.demand
+        return Placement(placed, ((self._line, head),) if watches else ())
+
+    def _place_in_line(self, free: int, now: int, watches: bool) -> tuple[list[EngineJob], EngineJob | None]:
+        """Place jobs until one does not fit, and return them and, where it matters, that one."""
         placed: list[EngineJob] = []
+        while (free > 0 or watches) and (share := self._first(now)) is not None:
+            lane = share.lanes[0]
+            job = lane[0][4]
+            if job.demand > free or job.ready_at > now:
+                return placed, job
+            free -= job.demand
+            take_first(lane)
+            share.take(job, now)
+            placed.append(job)
+            self._has_left(share, job, now)
+        return placed, None
+
+    def _place_around(self, free: int, now: int) -> tuple[list[EngineJob], EngineJob | None]:
+        """Place what fits, also past jobs that do not, and return it and the first one that did not."""
+        order = DispatchOrder(self._waiting.values(), self._rank_at(now))
+        placed: list[tuple[ShareT, EngineJob]] = []
         head = None
         while (turn := order.head()) is not None:
             share, job = turn
             fits = job.demand <= free
             if fits and job.ready_at <= now:
                 free -= job.demand
-                environment.held += job.demand
-                share.take(job.demand, now)
-                placed.append(job)
+                share.take(job, now)
+                placed.append(turn)
                 order.place()
                 continue
             head = head or job
-            if free <= 0 or self._options.blocking == Blocking.QUEUE:
+            if free <= 0:
                 break
             if self._options.blocking == Blocking.SHARE:
                 order.pass_over_share()
             elif fits:
                 order.pass_over_job()
             else:
-                order.pass_over_demand()  # what is free becomes less within a pass, so none of that size will fit
+                order.pass_over_lane(job.demand)  # free becomes less within a pass: none of that size will fit
         order.end()
-        if placed:
-            self._changed_at = now
-        return placed, head
+        for share, job in placed:
+            self._has_left(share, job, now)
+        return [job for _, job in placed], head
 
-    def dispatch_order(self, now: int, limit: int) -> list[EngineJob]:
-        """Return up to ``limit`` RUNNABLE jobs in the order they would go now if there were room for all."""
-        for share in self.shares.values():
-            share.window.advance(now)  # before it is copied: copies share their past with the original
-        order = self._order([share.clone() for share in self.shares.values()], now)
-        jobs: list[EngineJob] = []
-        while len(jobs) < limit and (turn := order.head()) is not None:
-            share, job = turn
-            share.take(job.demand, now)
-            jobs.append(job)
-            order.place()
-        return jobs
+    @abstractmethod
+    def _first(self, now: int) -> ShareT | None:
+        """Return the share whose head goes first, of the shares with a waiting job."""
 
-    def positions(self, front: list[EngineJob], now: int) -> Iterator[tuple[str, int]]:
-        """Yield (job id, since when it is at its position), as well as the calls of this method can tell.
+    def _usable(self, environment: Environment) -> int:
+        return environment.max_capacity
 
-        A position moves when the queue changes, and between two shares also as their use fades: a job that was seen
-        at another position came to this one after it was seen there.
-        """
-        known, self._positions = self._positions, {}
-        for position, job in enumerate(front):
-            seen_position, since = known.get(job.id, (None, 0))
-            if seen_position != position:
-                seen_at = 0 if seen_position is None else self._seen_at
-                since = max(self._changed_at, job.created_at, seen_at)
-            self._positions[job.id] = (position, since)
-            yield job.id, since
-        self._seen_at = now
-
-    def _order(self, shares: Iterable[Share], now: int) -> DispatchOrder:
-        return DispatchOrder(shares, _by_age if self._policy is None else self._by_usage(now))
-
-    def _by_usage(self, now: int) -> RankOf:
-        """Return the sort key of a share's head: usage times weight, last start, weight, age, sequence. All integers.
-
-        The last start counts only where nothing was used, or a share could starve: on one instance, jobs that outlast
-        the window leave all others without use for ever. A group's weight is the entry's times its active members, so
-        that all of them together get what one identifier of that weight would (prefix entries,
-        scheduling-policy-parameters of the user guide).
-        """
-        members: dict[str, int] = {}
-        for share in self.shares.values():
-            if share.group is not None and share.is_active(now):
-                members[share.group] = members.get(share.group, 0) + 1
-        past, whole = self._options.history_weight.numerator, self._options.history_weight.denominator
-        present = (whole - past) * self._window**2
-
-        def rank(share: Share, lane: Lane) -> Rank:
-            window = share.window
-            window.advance(now)
-            weight = share.weight if share.group is None else share.weight * members[share.group]
-            score = (past * window.history() + present * window.held) * weight
-            _, created_at, sequence, _, _ = lane[0]
-            return score, NEVER if score else share.last_start, weight, created_at, sequence, share, lane
-
-        return rank
-
-    def _usable(self, environment: Environment, now: int) -> int:
-        if self._policy is None or not self._policy.compute_reservation:
-            return environment.max_capacity
-        active = sum(share.is_active(now) for share in self.shares.values())
-        return usable_instances(environment.max_capacity, self._policy.compute_reservation, active)
-
-    def _forget_idle(self, now: int) -> None:
-        """Drop shares that are no longer active: by then the window has forgotten their use as well."""
-        for name in [name for name, share in self.shares.items() if not share.is_active(now)]:
-            del self.shares[name]
+    def _watches_head(self, environment: Environment) -> bool:
+        """Whether it matters who the head is: it may be blocked, or has a clock."""
+        if self.time_limits or self._lacking or self._largest > environment.max_capacity:
+            return True
+        return self._line.is_told_of
 
 
-def _by_age(share: Share, lane: Lane) -> Rank:
-    _, created_at, sequence, _, _ = lane[0]
-    return 0, 0, 0, created_at, sequence, share, lane
+class FifoQueue(LineQueue[Share]):
+    """A queue without a policy: one nameless share, and creation order decides."""
+
+    knows_priorities: ClassVar[bool] = False
+
+    def __init__(self, name: str, environment: str, options: EngineOptions) -> None:
+        super().__init__(name, environment, options)
+        self.shares[""] = Share("")
+
+    def _share_of(self, job: EngineJob) -> Share:
+        return self.shares[""]
+
+    def _rank_at(self, now: int) -> RankOf[Share]:
+        return by_age
+
+    def _first(self, now: int) -> Share | None:
+        share = self.shares[""]
+        return share if share.lanes.get(0) else None

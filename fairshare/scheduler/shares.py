@@ -1,19 +1,16 @@
-"""Share identifiers of a queue: their waiting jobs and their use, and the order in which their jobs go."""
+"""Shares of a queue: their waiting jobs, and the order in which the jobs of several shares go.
+
+A share is a share identifier of a fair-share queue, a quota share, or all of a queue without shares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from copy import copy
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final
+from heapq import heapify, heappop, heappush, heapreplace, merge
+from typing import Generic, Self, TypeVar
 
-from fairshare.model import JobStatus
 from fairshare.scheduler.jobs import EngineJob
-from fairshare.scheduler.policy import UsageWindow
-
-NEVER: Final = -1
-"""Before every instant."""
 
 Entry = tuple[int, int, int, int, EngineJob]
 """A waiting job in order: priority (negative), age, sequence, number of the entry, job."""
@@ -22,84 +19,110 @@ Lane = list[Entry]
 """A heap."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Share:
-    """One share identifier of a queue: its waiting jobs and what it used.
+    """Waiting jobs of one share, and the instances it holds.
 
-    Jobs wait in one lane, or in one for each demand where smaller jobs may overtake larger ones.
+    Jobs wait in one lane, or in one for each demand where smaller jobs may overtake larger ones. The entry on top of a
+    lane is always valid; further down there may be stale ones, of jobs that moved or ended.
     """
 
     identifier: str
-    window: UsageWindow
-    group: str | None = None
-    """The prefix entry of the policy that covers it, if one does: its weight is that of the whole group."""
-    weight: int = 1
-    """The entry's weight, scaled to an integer common to the queue."""
-    lanes: dict[int, Lane] = field(default_factory=dict)
+    lanes: dict[Hashable, Lane] = field(default_factory=dict)
     open_jobs: int = 0
-    last_start: int = NEVER
-    """When it was last given instances."""
-    last_end: int | None = None
+    held: int = 0
 
-    def push(self, job: EngineJob, priority: int, lane: int) -> None:
+    def push(self, job: EngineJob, priority: int, lane: Hashable) -> None:
         """Add a RUNNABLE job, or a new position of it."""
         job.entry += 1
-        if lane not in self.lanes:
-            self.lanes[lane] = []
-        heappush(self.lanes[lane], (-priority, job.created_at, job.sequence, job.entry, job))
+        entry = (-priority, job.created_at, job.sequence, job.entry, job)
+        if lane in self.lanes:
+            heappush(self.lanes[lane], entry)
+        else:
+            self.lanes[lane] = [entry]
 
-    def take(self, demand: int, now: int) -> None:
-        """Hold the instances of a job that is placed."""
-        self.window.change(demand)
-        self.last_start = now
+    def drop_stale(self) -> None:
+        """Make the tops of all lanes valid after a job moved or ended."""
+        for lane in self.lanes.values():
+            _drop_stale(lane)
 
-    def first_lane(self, closed: Collection[int] = ()) -> Lane | None:
-        """Return the lane with the job that goes first, at its top; lanes named by ``closed`` are passed over.
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a job waits."""
+        return any(self.lanes.values())
 
-        Stale entries are dropped on the way.
-        """
+    def first_lane(self, closed: Collection[Hashable] = ()) -> Lane | None:
+        """Return the lane with the job that goes first, at its top; lanes named by ``closed`` are passed over."""
         best: Lane | None = None
         for name, lane in self.lanes.items():
-            if closed and name in closed:
-                continue
-            while lane and (lane[0][3] != lane[0][4].entry or lane[0][4].status is not JobStatus.RUNNABLE):
-                heappop(lane)
-            if lane and (best is None or lane[0] < best[0]):
+            if lane and name not in closed and (best is None or lane[0] < best[0]):
                 best = lane
         return best
 
-    def is_active(self, now: int) -> bool:
-        """Whether it counts for reservation and groups: an unfinished job, or one that ended within the window."""
-        if self.open_jobs:
-            return True
-        return self.last_end is not None and now - self.last_end < self.window.window
+    def in_order(self) -> Iterator[EngineJob]:
+        """Yield the waiting jobs in the order they go. The first k cost O(k log k); nothing may change meanwhile."""
+        return (entry[4] for entry in merge(*map(_walk, self.lanes.values())))
 
-    def clone(self) -> Share:
-        """Return a copy whose jobs can be taken and whose window can be changed without touching this one."""
-        return replace(self, window=copy(self.window), lanes={name: lane.copy() for name, lane in self.lanes.items()})
+    def take(self, job: EngineJob, now: int) -> None:
+        """Hold the instances of a job that is placed."""
+        self.held += job.demand
+
+    def give_back(self, job: EngineJob, now: int) -> None:
+        """Hold them no longer."""
+        self.held -= job.demand
+
+    def clone(self) -> Self:
+        """Return a copy whose jobs can be taken without touching this one."""
+        return replace(self, lanes={name: lane.copy() for name, lane in self.lanes.items()})
 
 
-Rank = tuple[int, int, int, int, int, Share, Lane]
+def _drop_stale(lane: Lane) -> None:
+    while lane and lane[0][3] != lane[0][4].entry:
+        heappop(lane)
+
+
+def _walk(lane: Lane) -> Iterator[Entry]:
+    """Yield the valid entries of a heap in order, without changing it."""
+    ahead = [(lane[0], 0)] if lane else []
+    while ahead:
+        entry, index = heappop(ahead)
+        if entry[3] == entry[4].entry:
+            yield entry
+        for child in (2 * index + 1, 2 * index + 2):
+            if child < len(lane):
+                heappush(ahead, (lane[child], child))
+
+
+def take_first(lane: Lane) -> Entry:
+    """Take out the job on top of a lane."""
+    entry = heappop(lane)
+    _drop_stale(lane)
+    return entry
+
+
+ShareT = TypeVar("ShareT", bound=Share)
+
+Rank = tuple[int, int, int, int, int, ShareT, Lane]
 """Five numbers that order the heads of shares, the last of them unique; a share, and the lane with its head on top."""
 
-RankOf = Callable[[Share, Lane], Rank]
+RankOf = Callable[[ShareT, Lane], Rank[ShareT]]
 
 
-class DispatchOrder:
+class DispatchOrder(Generic[ShareT]):
     """The jobs of some shares in the order they go, in one pass.
 
     Ask for the `head`, then `place` it, or say what it holds up with one of the other methods, and so on. Costs
-    O(log n) a job.
+    O(log n) a job, after one look at each share.
     """
 
-    def __init__(self, shares: Iterable[Share], rank: RankOf) -> None:
+    def __init__(self, shares: Iterable[ShareT], rank: RankOf[ShareT]) -> None:
         self._rank = rank
-        self._closed: dict[str, set[int]] = {}
+        self._closed: dict[str, set[Hashable]] = {}
         self._aside: list[tuple[Lane, Entry]] = []
         self._ranking = [rank(share, lane) for share in shares if (lane := share.first_lane()) is not None]
         heapify(self._ranking)
 
-    def head(self) -> tuple[Share, EngineJob] | None:
+    def head(self) -> tuple[ShareT, EngineJob] | None:
         """Return the job whose turn it is, and its share; None when no job is left."""
         if not self._ranking:
             return None
@@ -108,23 +131,22 @@ class DispatchOrder:
 
     def place(self) -> None:
         """Take the head out; its share's use has changed."""
-        heappop(self._ranking[0][6])
+        take_first(self._ranking[0][6])
         self._next_of_share()
 
     def pass_over_share(self) -> None:
         """Pass over everything in the head's share."""
         heappop(self._ranking)
 
-    def pass_over_demand(self) -> None:
-        """Pass over the jobs of the head's share that are as large as it; they have a lane of their own."""
-        share, lane = self._ranking[0][5:]
-        self._closed.setdefault(share.identifier, set()).add(lane[0][4].demand)
+    def pass_over_lane(self, name: Hashable) -> None:
+        """Pass over the lane of the head's share that the head is in."""
+        self._closed.setdefault(self._ranking[0][5].identifier, set()).add(name)
         self._next_of_share()
 
     def pass_over_job(self) -> None:
         """Pass over the head alone."""
         lane = self._ranking[0][6]
-        self._aside.append((lane, heappop(lane)))
+        self._aside.append((lane, take_first(lane)))
         self._next_of_share()
 
     def end(self) -> None:
@@ -139,3 +161,9 @@ class DispatchOrder:
             heappop(self._ranking)
         else:
             heapreplace(self._ranking, self._rank(share, lane))
+
+
+def by_age(share: ShareT, lane: Lane) -> Rank[ShareT]:
+    """Rank the heads of shares by the age of the jobs."""
+    _, created_at, sequence, _, _ = lane[0]
+    return 0, 0, 0, created_at, sequence, share, lane

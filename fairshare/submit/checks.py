@@ -108,6 +108,29 @@ def check_payload(
     report.add_all(job, tag_findings(tags))
 
 
+def check_quota(report: Report, job: JobSpec, payload: Mapping[str, Any], quotas: Mapping[str, int]) -> None:
+    """Warn of a job that needs more instances than the account may use: SageMaker would refuse it, not Batch.
+
+    Args:
+        report: where to.
+        job: whose it is.
+        payload: the CreateTrainingJob request. Spot training and training plans have quotas of their own.
+        quotas: instances by type; a type that is absent is not known.
+    """
+    if payload.get("EnableManagedSpotTraining") or (payload.get("ResourceConfig") or {}).get("TrainingPlanArn"):
+        return
+    for instance_type, count in Shape.of_payload(payload).groups:
+        quota = quotas.get(instance_type or "")
+        if quota is not None and type(count) is int and count > quota:
+            report.warning(
+                job,
+                f"it needs {count} {instance_type} and the account's quota for training jobs is {quota}: "
+                "SageMaker would refuse it (ResourceLimitExceeded)",
+                key="instance_type",
+                hint=f'ask AWS for more: Service Quotas, "{instance_type} for training job usage"',
+            )
+
+
 def check_written(report: Report, job: JobSpec, queue: QueueFacts | None, *, region: str) -> None:
     """Note what can be known of a job whose payload could not be built, so that one round of corrections is enough.
 

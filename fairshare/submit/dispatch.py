@@ -60,6 +60,11 @@ class SubmitPlan:
         return 1 if any(job.request.share_identifier is None for job in self.jobs) else WIDTH
 
     @property
+    def may_be_held(self) -> bool:
+        """Whether jobs may be sent later than their wave: they come after others, or there is a limit in flight."""
+        return self.rules.max_in_flight is not None or any(job.after for job in self.jobs)
+
+    @property
     def upload_bytes(self) -> int:
         """Size of everything that must be in S3. What is there already is not sent again."""
         return sum(len(upload.body) for upload in self.uploads)

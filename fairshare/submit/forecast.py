@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -23,11 +23,11 @@ from fairshare.config.times import at_offset
 from fairshare.model import FairshareError, JobStatus
 from fairshare.submit.dispatch import SubmitPlan
 from fairshare.submit.journal import SUFFIX, read_run
-from fairshare.submit.launches import UNKNOWN_LAUNCH_MS, Launch, LaunchControl, predict_auto
+from fairshare.submit.launches import UNKNOWN_LAUNCH_MS, Forecast, LaunchControl, predict_auto
 from fairshare.submit.launching import launch_of
 from fairshare.submit.records import RunRecord
 from fairshare.submit.requests import PlannedJob, max_runtime_of
-from fairshare.submit.waves import timetable
+from fairshare.submit.waves import sent_after_seconds, timetable
 
 SIMULATED_SECONDS: Final = "FAIRSHARE_SIM_SECONDS"
 """Environment variable that tells the local AWS how long a job pretends to run."""
@@ -115,6 +115,31 @@ class _Pool:
         return start + length
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """When a plan is expected to be sent and done, in ms of the wall clock; None = not known.
+
+    ``basis`` says how the run times are known; None = they are not.
+    """
+
+    sent_at: int | None
+    finish_at: int | None
+    basis: str | None
+
+
+def predict(plan: SubmitPlan, rate: float, *, past: Iterable[RunRecord] = (), is_simulated: bool = False) -> Prediction:
+    """Return for programs what `plan_lines` says to people; its arguments are the same."""
+    times = known_run_times(plan, past, is_simulated=is_simulated)
+    auto, basis = plan.rules.auto, None if times is None else times.basis
+    if auto is not None and plan.jobs:
+        expected = _expected_of_auto(plan, auto, times)
+        return Prediction(None, expected.finish_at, basis)
+    sent_at = None
+    if plan.waves and not plan.may_be_held:
+        sent_at = plan.waves[0].starts_at + 1000 * sent_after_seconds(plan.waves, rate, plan.rules.gate)
+    return Prediction(sent_at, None if times is None else finish_at(plan, rate, times), basis)
+
+
 def plan_lines(
     plan: SubmitPlan, rate: float, *, now: int, zone: tzinfo, past: Iterable[RunRecord] = (), is_simulated: bool = False
 ) -> list[str]:
@@ -133,35 +158,41 @@ def plan_lines(
     times = known_run_times(plan, past, is_simulated=is_simulated)
     if plan.rules.auto is not None and plan.jobs:
         return _auto_lines(plan, plan.rules.auto, times, now, shown_in)
-    lines = timetable(plan.waves, rate, gate=gate, zone=shown_in, now=now)
+    lines = timetable(plan.waves, rate, gate=gate, zone=shown_in, now=now, at_earliest=plan.may_be_held)
     end = None if times is None else finish_at(plan, rate, times)
     return [*lines, _finish_line(plan, times, end, now, shown_in)] if lines else []
 
 
 def _auto_lines(plan: SubmitPlan, auto: AutoWaves, times: RunTimes | None, now: int, zone: tzinfo) -> list[str]:
     """Waves that find their size: what is expected of them, and by which assumptions."""
-    launches = [launch_of(job) for job in plan.jobs]
-    control = LaunchControl(plan.rules.limits, first=auto.first, hold_runnable=auto.hold_runnable)
-    most = control.ceiling
-    expected = predict_auto(
-        launches,
-        control,
-        UNKNOWN_LAUNCH_MS // 1000,
-        sum(plan.capacities.values()) or _UNBOUNDED,
-        run_seconds=None if times is None else [-(-each // 1000) for each in times.milliseconds],
-        start_at=plan.waves[0].starts_at,
-    )
+    expected = _expected_of_auto(plan, auto, times)
+    most = _control(plan, auto).ceiling
     lines = timetable(expected.waves, 0, gate=plan.rules.gate, zone=zone, now=now)[:-1]
     held = "; jobs that wait in the queue count as launching and may lose their place" if auto.hold_runnable else ""
     lines.append(f"  Waves follow the launches, at first {most} at once{held}")
     if expected.launched_at is not None:
         taken = format_duration((expected.launched_at - plan.waves[0].starts_at) // 1000)
-        lines.append(f"  Prediction: all launched in {taken} ({_launch_basis(launches)})")
+        lines.append(f"  Prediction: all launched in {taken} ({_launch_basis(plan)})")
     return [*lines, _finish_line(plan, times, expected.finish_at, now, zone)]
 
 
-def _launch_basis(launches: Sequence[Launch]) -> str:
-    if all(each.peak is not None and each.peak.seconds is not None for each in launches):
+def _expected_of_auto(plan: SubmitPlan, auto: AutoWaves, times: RunTimes | None) -> Forecast:
+    return predict_auto(
+        [launch_of(job) for job in plan.jobs],
+        _control(plan, auto),
+        UNKNOWN_LAUNCH_MS // 1000,
+        sum(plan.capacities.values()) or _UNBOUNDED,
+        run_seconds=None if times is None else [-(-each // 1000) for each in times.milliseconds],
+        start_at=plan.waves[0].starts_at,
+    )
+
+
+def _control(plan: SubmitPlan, auto: AutoWaves) -> LaunchControl:
+    return LaunchControl(plan.rules.limits, first=auto.first, hold_runnable=auto.hold_runnable)
+
+
+def _launch_basis(plan: SubmitPlan) -> str:
+    if all(job.launch_peak is not None and job.launch_peak.seconds is not None for job in plan.jobs):
         return "launches as long as resources.launch_peak.for says"
     return (
         f"a launch is taken to last {format_duration(UNKNOWN_LAUNCH_MS // 1000)}; resources.launch_peak.for says better"

@@ -41,12 +41,7 @@ def labels_left(record: RunRecord) -> list[str]:
 
     A job that was skipped because it was not needed is not among them.
     """
-    left = [
-        job
-        for job in record.jobs
-        if job.state in {"waiting", "unknown", "failed"}
-        or (job.state == "skipped" and job.skip is not None and job.skip.is_failure)
-    ]
+    left = [job for job in record.jobs if job.has_failed or job.state in {"waiting", "unknown"}]
     return [label_of(job.request.job_name, record.run_id) for job in left]
 
 

@@ -26,6 +26,7 @@ _JSON_START: Final = re.compile(r"\s*(?:\[|\{\s*[\"}])")
 _ENVELOPE: Final = "serviceRequestPayload"
 """A request of SubmitServiceJob has the training request in this field, as text."""
 
+_SHAPES: Final = "write a CreateTrainingJob request as a JSON object, a list of them, or one a line"
 _NO_LIMIT: Final = (
     "no StoppingCondition.MaxRuntimeInSeconds given: the job may run for 24h (86400 s), SageMaker's own default"
 )
@@ -127,7 +128,7 @@ class _Reader:
     def requests(self) -> Iterator[tuple[dict[str, Any], Origin]]:
         at = self._space(0)
         if at == len(self.text):
-            self._fail("holds no training request", at, "give a CreateTrainingJob request as JSON")
+            self._fail("holds no training request", at)
         is_list = self.text.startswith("[", at)
         if is_list:
             at = self._space(at + 1)
@@ -154,7 +155,7 @@ class _Reader:
         except json.JSONDecodeError as error:
             self._fail(f"is not JSON: {error.msg}", error.pos)
         except WrongValue as error:
-            self._fail(str(error), at, error.hint)
+            self._fail(str(error), at, error.hint or _SHAPES)
         if not isinstance(value, dict):
             self._fail("must be a training request, as a JSON object", at)
         if _ENVELOPE in value:
@@ -170,7 +171,7 @@ class _Reader:
         line = self.text.count("\n", 0, at) + 1
         return Origin(self.file, line, at - (self.text.rfind("\n", 0, at) + 1) + 1)
 
-    def _fail(self, message: str, at: int, hint: str = "") -> NoReturn:
+    def _fail(self, message: str, at: int, hint: str = _SHAPES) -> NoReturn:
         place = self._origin(min(at, len(self.text)))
         raise InvalidFileError([Problem(self.file, place.line, place.column, message, hint=hint)])
 

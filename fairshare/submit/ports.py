@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +24,9 @@ class JobBackend(Protocol):
 
     def list(self, queue: str, statuses: Collection[JobStatus] | None = None) -> list[JobSummary]:
         """Return the jobs of a queue, newest first. None = every status, one the program does not know included."""
+
+    def walk(self, queue: str, created_before: int | None = None) -> Iterator[Sequence[JobSummary]]:
+        """Yield the jobs of a queue of any status, newest first, page by page; ``created_before`` is milliseconds."""
 
     def describe(self, job_ids: Iterable[str]) -> dict[str, JobDetail]:
         """Return details by job id. Ids that Batch does not (or no longer) know are absent."""

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from fairshare.config.jobs import AutoWaves, JobSpec, Limits, SecretRef, WavesSpec
 from fairshare.config.times import Window
 from fairshare.model import InfeasibleError, NotFoundError, Problem, UsageError
-from fairshare.submit.checks import check_alternative, check_job, check_payload, check_request, check_written
+from fairshare.submit.checks import (
+    check_alternative,
+    check_job,
+    check_payload,
+    check_quota,
+    check_request,
+    check_written,
+)
 from fairshare.submit.dependencies import check_dependencies, expand_dependencies
 from fairshare.submit.dispatch import SubmitPlan
 from fairshare.submit.launches import launch_warnings
@@ -28,7 +35,7 @@ from fairshare.submit.ports import BuiltPayload, Payloads, SourceSummary, Upload
 from fairshare.submit.report import Finding, Report, raise_errors
 from fairshare.submit.requests import Alternative, PlannedJob, RunIdentity, build_request, moved, tags_of
 from fairshare.submit.resolve import Overrides, QueueFacts, Queues, resolve
-from fairshare.submit.rules import RunRules
+from fairshare.submit.rules import RunRules, check_in_flight
 from fairshare.submit.sweep import expand
 from fairshare.submit.waves import Wave, plan_waves
 from fairshare.submit.windows import Gate
@@ -61,6 +68,8 @@ class SubmitOptions:
     allow_unknown_share: bool = False
     only: frozenset[str] | None = None
     """Labels of the jobs to send (`fairshare.submit.only_failed`); None = all of them."""
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    """Instances of each type that training jobs of the account may use at once, as far as they are known."""
     attempt_timeout: int | None = None
     """Seconds after which Batch ends an attempt; None = as long as the training job itself may run."""
 
@@ -95,11 +104,7 @@ def prepare(
     queues = Queues(project, observed_queues)
     report = Report()
     written = [_with_project_tags(job, project) for job in resolve(specs, project, options.overrides, queues)]
-    for job in written:
-        check_job(report, job, queues, region=identity.region, allow_unknown_share=options.allow_unknown_share)
-        if not report.can_build(job):
-            check_written(report, job, queues.find(job.queue or ""), region=identity.region)
-    check_dependencies(report, written)
+    _check_as_written(report, written, queues, identity, options)
     expanded = [_points(report, job) if report.can_build(job) else [] for job in written]
     if options.only is not None and any(expanded):
         expanded = only(expanded, options.only, identity.run_id)
@@ -117,6 +122,16 @@ def prepare(
     found = [queues.find(job.request.job_queue) for job in planned]
     capacities = {queue.name: queue.capacity for queue in found if queue is not None}
     return SubmitPlan(identity, waves, tuple(planned), uploads, warnings, sources, rules, capacities)
+
+
+def _check_as_written(
+    report: Report, jobs: Sequence[JobSpec], queues: Queues, identity: RunIdentity, options: SubmitOptions
+) -> None:
+    for job in jobs:
+        check_job(report, job, queues, region=identity.region, allow_unknown_share=options.allow_unknown_share)
+        if not report.can_build(job):
+            check_written(report, job, queues.find(job.queue or ""), region=identity.region)
+    check_dependencies(report, jobs)
 
 
 def _with_project_tags(job: JobSpec, project: Project | None) -> JobSpec:
@@ -140,11 +155,7 @@ def _waves(count: int, identity: RunIdentity, options: SubmitOptions) -> tuple[W
 
 
 def _rules(project: Project | None, options: SubmitOptions) -> RunRules:
-    if options.max_in_flight is not None and options.max_in_flight < 1:
-        raise UsageError(
-            f"{options.max_in_flight} jobs in flight are too few: not even one could be sent",
-            hint="give --max-in-flight 1 or more, or leave it out",
-        )
+    check_in_flight(options.max_in_flight)
     return RunRules(
         gate=Gate(options.start_at, options.window),
         max_in_flight=options.max_in_flight,
@@ -193,6 +204,7 @@ class _Builder:
                 continue
             tags = tags_of(job, built, self.identity.run_id)
             check_payload(self.report, job, built.payload, tags, queue=queue, region=self.identity.region)
+            check_quota(self.report, job, built.payload, self.options.quotas)
             if queue is None:
                 continue
             try:

@@ -76,6 +76,11 @@ class JobRecord:
             return "sent"
         return "waiting" if self.intended_at is None else "unknown"
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was refused, ended FAILED, or was skipped because of such a job; not when it was not needed."""
+        return self.state == "failed" or (self.state == "skipped" and self.skip is not None and self.skip.is_failure)
+
     def as_planned(self, payload: str | None = None) -> PlannedJob:
         """Return the job as its latest attempt is sent, with a payload that holds its secrets, or with references."""
         request = self.request if payload is None else replace(self.request, payload=payload)

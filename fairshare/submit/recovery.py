@@ -54,6 +54,7 @@ def recover(
     now: int,
     *,
     failed: bool = False,
+    max_in_flight: int | None = None,
 ) -> Recovery:
     """Look for what is not known, note it in the journal, and return what is to be sent.
 
@@ -64,6 +65,7 @@ def recover(
         now: ms since the epoch.
         failed: send also what AWS had refused, and what ended FAILED, again: with names and tokens of their own. What
             was skipped because of them gets another chance.
+        max_in_flight: in place of the run's own, for this session; None = the run's own.
 
     Raises:
         UsageError: a secret value is not known any more or is another one now. Nothing was sent.
@@ -77,7 +79,8 @@ def recover(
     wanted = {"waiting", "unknown", "failed", "skipped"} if failed else {"waiting", "unknown"}
     left = [job for job in record.jobs if job.state in wanted]
     jobs = _restored(left, find_values)
-    plan = SubmitPlan(record.identity, *_waves(record, jobs, now), rules=record.rules)
+    rules = record.rules if max_in_flight is None else replace(record.rules, max_in_flight=max_in_flight)
+    plan = SubmitPlan(record.identity, *_waves(record, jobs, now), rules=rules)
     in_doubt = frozenset(job.index for job in left if job.state == "unknown")
     past = _past([job for job in record.jobs if job.state not in wanted], find_values)
     return Recovery(record, tuple(found), plan, Earlier(in_doubt, past))

@@ -26,6 +26,8 @@ class Overrides:
     """What the command line says for every job of a submission. None means "not said"; 0 is a priority (case C08)."""
 
     queue: str | None = None
+    queues: tuple[str, ...] | None = None
+    """Several, in the order in which they are tried; the first is ``queue``."""
     share: str | None = None
     priority: int | None = None
     instance_type: str | None = None
@@ -144,8 +146,8 @@ def resolve(
 def _overridden(spec: JobSpec, given: Mapping[str, Any]) -> JobSpec:
     """Return the spec with the flags in it, and without the positions of what they replace."""
     kept = {path: place for path, place in spec.origin.keys.items() if path[-1] not in given}
-    spec = replace(spec, **given, origin=replace(spec.origin, keys=kept))
-    return replace(spec, queues=()) if "queue" in given else spec
+    queues = given.get("queues", ()) if "queue" in given else spec.queues
+    return replace(spec, **{**given, "queues": queues}, origin=replace(spec.origin, keys=kept))
 
 
 def _placed(job: JobSpec, name: str, facts: QueueFacts | None, *, has_fair_share: bool) -> JobSpec:

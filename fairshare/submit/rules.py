@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from fairshare.config.jobs import AutoWaves, Limits
+from fairshare.model import UsageError
 from fairshare.submit.windows import Gate, gate_from_json
 
 
@@ -36,6 +37,19 @@ class RunRules:
 
 NO_RULES: Final = RunRules()
 """Nothing holds jobs back."""
+
+
+def check_in_flight(most: int | None) -> None:
+    """Refuse a limit of jobs in flight under which nothing could be sent.
+
+    Raises:
+        UsageError: it is below 1.
+    """
+    if most is not None and most < 1:
+        raise UsageError(
+            f"{most} jobs in flight are too few: not even one could be sent",
+            hint="give --max-in-flight 1 or more, or leave it out",
+        )
 
 
 def rules_from_json(document: Mapping[str, Any] | None) -> RunRules:

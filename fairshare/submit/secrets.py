@@ -25,11 +25,13 @@ ENVIRONMENT: Final = "Environment"
 SECTIONS: Final = (ENVIRONMENT, "HyperParameters")
 """Parts of a CreateTrainingJob request that hold values of the user's, as a map of text."""
 
-_SECRET_NAME: Final = re.compile(
-    r"(^|[_-])(token|secret|passw(or)?d|passphrase|credentials?|(api|access|private|secret)[_-]?key)$", re.IGNORECASE
-)
+_SECRET_WORD: Final = r"(token|secret|passw(or)?d|passphrase|credentials?|(api|access|private|secret)[_-]?key)"
+_SECRET_NAME: Final = re.compile(rf"(^|[_-]){_SECRET_WORD}$|(passw(or)?d|secret|apikey)$|[_-]pwd$", re.IGNORECASE)
+_SECRET_IN_JSON: Final = re.compile(rf'"([^"\\]*[_-])?{_SECRET_WORD}"\s*:', re.IGNORECASE)
+"""A value that is a map of its own, with a secret in it."""
+
 _SECRET_IN_URL: Final = re.compile(
-    r"://[^/\s:@]*:[^/\s@]+@|[?&](x-amz-signature|x-amz-security-token|sig|signature|token|access_token|api_key)=",
+    r"://([^/\s:@]*:[^/\s@]+|[^/\s:@]{20,})@|[?&](x-amz-signature|x-amz-security-token|sig|signature|token|access_token|api_key)=",
     re.IGNORECASE,
 )
 _SHORTEST: Final = 4
@@ -40,6 +42,13 @@ _MOST_TRIES: Final = 10_000
 
 FindValues = Callable[[str, str, SecretRef], Sequence[str]]
 """From section, key and reference to the values that it may stand for now; empty when there is none."""
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether the value of an environment variable or hyperparameter is secret, by its name or its content."""
+    return any(
+        (_SECRET_NAME.search(name), _SECRET_IN_URL.search(value), value[:1] in "{[" and _SECRET_IN_JSON.search(value))
+    )
 
 
 def secret_values(payload: str, declared: Iterable[str]) -> list[str]:
@@ -127,5 +136,5 @@ def _secret_keys(document: Mapping[str, Any], declared: frozenset[str]) -> Itera
     for section in SECTIONS:
         for key, value in (document.get(section) or {}).items():
             is_declared = section == ENVIRONMENT and key in declared
-            if isinstance(value, str) and (is_declared or _SECRET_NAME.search(key) or _SECRET_IN_URL.search(value)):
+            if isinstance(value, str) and (is_declared or is_secret(key, value)):
                 yield section, key

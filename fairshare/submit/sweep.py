@@ -13,6 +13,7 @@ from fairshare.config.jobs import JobSpec
 from fairshare.config.sweeps import MAX_POINTS
 from fairshare.model import UsageError
 from fairshare.submit.naming import clean_label, unique
+from fairshare.submit.secrets import is_secret
 
 ARRAY_INDEX: Final = "FAIRSHARE_ARRAY_INDEX"
 ARRAY_SIZE: Final = "FAIRSHARE_ARRAY_SIZE"
@@ -74,7 +75,9 @@ def _with_checkpoint(job: JobSpec) -> JobSpec:
 
 
 def _label(point: Mapping[str, Any]) -> str:
-    return "-".join(f"{clean_label(key)}{clean_label(_text(value))}" for key, value in point.items())
+    """A secret has no place in a name (case C46)."""
+    parts = ((key, _text(value)) for key, value in point.items())
+    return "-".join(clean_label(key) + ("" if is_secret(key, text) else clean_label(text)) for key, text in parts)
 
 
 def _text(value: Any) -> str:

@@ -22,6 +22,8 @@ _SHOWN_HEAD = 4
 _SHOWN_TAIL = 1
 """Waves of a long timetable that are printed: the first few and the last."""
 
+_AT_EARLIEST = " at the earliest"
+
 
 @dataclass(frozen=True)
 class Wave:
@@ -166,7 +168,13 @@ def sent_after_seconds(waves: Sequence[Wave], rate: float, gate: Gate | None = N
 
 
 def timetable(
-    waves: Sequence[Wave], rate: float, *, gate: Gate | None = None, zone: tzinfo | None = None, now: int | None = None
+    waves: Sequence[Wave],
+    rate: float,
+    *,
+    gate: Gate | None = None,
+    zone: tzinfo | None = None,
+    now: int | None = None,
+    at_earliest: bool = False,
 ) -> list[str]:
     """Return the timetable as lines for people; a long one shows its beginning and its end.
 
@@ -176,6 +184,7 @@ def timetable(
         gate: when waves may start by the wall clock; then times of day are shown, too.
         zone: that times of day are shown in; None = the gate's.
         now: the wall clock, ms; tells how far away the first wave is. None = it starts now.
+        at_earliest: jobs may be held longer than their wave.
     """
     if not waves:
         return []
@@ -193,10 +202,11 @@ def timetable(
         sent_by = at_offset(waves[0].starts_at + taken * 1000, shown_in)
         end = f"all sent by {sent_by}, {format_duration(taken)} after the first wave begins"
     opening = [f"  Waves start only in the window {gate.window}"] if gate.window else []
+    end += _AT_EARLIEST if at_earliest else ""
     return [*(line.rstrip() for line in lines), *opening, f"  Expected: {end}"]
 
 
-def remaining(table: Timetable, now: int, wall: int, rate: float, unsent: int = 0) -> str:
+def remaining(table: Timetable, now: int, wall: int, rate: float, unsent: int = 0, *, at_earliest: bool = False) -> str:
     """Return what is left as a few words for a progress display: ``next in 41 s, all sent in 12 min``.
 
     Args:
@@ -205,13 +215,15 @@ def remaining(table: Timetable, now: int, wall: int, rate: float, unsent: int = 
         wall: the clock that does.
         rate: jobs a second; 0 = no limit.
         unsent: jobs of the waves that have started that are still to be sent.
+        at_earliest: jobs may be held longer than their wave.
     """
+    limit = _AT_EARLIEST if at_earliest else ""
     ahead = table.forecast(now, wall, rate, unsent)
     if not ahead:
-        return f"all sent in {_rounded_up(_sending_ms(unsent, rate))}" if unsent and rate > 0 else ""
+        return f"all sent in {_rounded_up(_sending_ms(unsent, rate))}{limit}" if unsent and rate > 0 else ""
     last = ahead[-1]
     end = last.starts_at + _sending_ms(last.count, rate) - wall
-    return f"next in {_rounded_up(ahead[0].starts_at - wall)}, all sent in {_rounded_up(end)}"
+    return f"next in {_rounded_up(ahead[0].starts_at - wall)}, all sent in {_rounded_up(end)}{limit}"
 
 
 def _row(wave: Wave, first: Wave, zone: tzinfo | None, now: int | None) -> tuple[str, ...]:

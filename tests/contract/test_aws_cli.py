@@ -13,10 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
+from fairshare.aws.jobs import submit_request
 from fairshare.local.server import LocalServer
+from fairshare.model import JobRequest
 from fairshare.scheduler.clock import VirtualClock
+from fairshare.submit.dispatch import SubmitPlan
+from fairshare.submit.requests import PlannedJob, RunIdentity
+from fairshare.submit.triggers import ScriptKind, export_triggers
+from fairshare.submit.waves import plan_waves
 
 REPOSITORY = Path(__file__).parents[2]
 EXECUTABLE = Path(os.environ.get("FAIRSHARE_TEST_AWS_CLI", REPOSITORY / ".aws-cli" / "bin" / "aws"))
@@ -28,14 +35,29 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+COMMANDS = """
+import contextlib, io, json, sys
+from awscli.clidriver import create_clidriver
+
+aws = create_clidriver()
+for line in sys.stdin:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = aws.main(json.loads(line))
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+"""What ``aws`` does, for each list of words that comes in: its start costs more than all that it does here."""
+
+
 class Cli:
     """Runs ``aws batch``."""
 
     def __init__(self, server: LocalServer, clock: VirtualClock, home: Path) -> None:
         address = server.address
         self.clock = clock
+        self.endpoint_url = address.endpoint_url
         self._environment = {
-            "PATH": os.environ.get("PATH", ""),
+            "PATH": f"{EXECUTABLE.parent}{os.pathsep}{os.environ.get('PATH', '')}",
             "HOME": str(home),
             "AWS_ENDPOINT_URL": address.endpoint_url,
             "AWS_ACCESS_KEY_ID": address.access_key_id,
@@ -43,27 +65,58 @@ class Cli:
             "AWS_DEFAULT_REGION": "us-west-2",
             "AWS_EC2_METADATA_DISABLED": "true",
         }
+        self._process = subprocess.Popen(
+            [EXECUTABLE.with_name("python"), "-c", COMMANDS],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
-    def run(self, *words: str, service: str = "batch") -> subprocess.CompletedProcess[str]:
-        command = [str(EXECUTABLE), service, *words, "--output", "json"]
+    def run(self, *words: str, service: str) -> tuple[int, str, str]:
+        """Return the exit code, and what was said on stdout and stderr."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps([service, *words, "--output", "json"]), file=self._process.stdin, flush=True)
+        code, out, err = json.loads(self._process.stdout.readline())
+        return code, out, err
+
+    def script(self, path: Path) -> subprocess.CompletedProcess[str]:
+        """Run a shell script that calls ``aws``."""
+        command = ["/bin/sh", str(path)]
         return subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=120, check=False)
 
+    def client(self, service: str) -> Any:
+        """A boto3 client of the same server."""
+        return boto3.client(
+            service,
+            region_name=self._environment["AWS_DEFAULT_REGION"],
+            endpoint_url=self.endpoint_url,
+            aws_access_key_id=self._environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self._environment["AWS_SECRET_ACCESS_KEY"],
+        )
+
+    def close(self) -> None:
+        self._process.communicate()
+
     def __call__(self, *words: str, service: str = "batch") -> dict[str, Any]:
-        done = self.run(*words, service=service)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout or "{}")
+        code, out, err = self.run(*words, service=service)
+        assert code == 0, err
+        return json.loads(out or "{}")
 
     def refusal(self, *words: str, service: str = "batch") -> str:
-        done = self.run(*words, service=service)
-        assert done.returncode != 0, done.stdout
-        return done.stderr.strip()
+        code, out, err = self.run(*words, service=service)
+        assert code != 0, out
+        return err.strip()
 
 
 @pytest.fixture
 def aws(tmp_path: Path) -> Iterator[Cli]:
     clock = VirtualClock(START)
     with LocalServer(state_dir=tmp_path / "local", clock=clock) as server:
-        yield Cli(server, clock, tmp_path)
+        cli = Cli(server, clock, tmp_path)
+        yield cli
+        cli.close()
 
 
 def payload(name: str) -> str:
@@ -167,3 +220,42 @@ def change_and_delete(aws: Cli) -> None:
     aws("delete-service-environment", "--service-environment", "gpu")
     assert aws("describe-service-environments") == {"serviceEnvironments": []}
     assert aws("list-scheduling-policies") == {"schedulingPolicies": []}
+
+
+def test_an_exported_script_sends_its_run_with_it(aws: Cli, tmp_path: Path) -> None:
+    batch = aws.client("batch")
+    limits = [{"maxCapacity": 1, "capacityUnit": "NUM_INSTANCES"}]
+    batch.create_service_environment(
+        serviceEnvironmentName="gpu", serviceEnvironmentType="SAGEMAKER_TRAINING", capacityLimits=limits
+    )
+    share = {"shareIdentifier": "LOWPRI", "weightFactor": 1.0}
+    policy = batch.create_scheduling_policy(name="gpu", fairsharePolicy={"shareDistribution": [share]})
+    batch.create_job_queue(
+        jobQueueName="gpu",
+        jobQueueType="SAGEMAKER_TRAINING",
+        priority=1,
+        serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": "gpu"}],
+        schedulingPolicyArn=policy["arn"],
+    )
+    requests = [
+        JobRequest(name, "gpu", payload(name), f"{name}-token", "LOWPRI", 0, {"attempts": 1}, 60, {"team": "search"})
+        for name in ("first", "second")
+    ]
+    jobs = tuple(PlannedJob(index, 1, request) for index, request in enumerate(requests))
+    identity = RunIdentity("night", START, "us-west-2", "123456789012")
+    plan = SubmitPlan(identity, plan_waves(2, None, 0, START), jobs)
+    for name, content in export_triggers(plan, ScriptKind.SH, submit_request, endpoint_url=aws.endpoint_url).items():
+        path = tmp_path / "night shift" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    for _ in range(2):  # the second time it has nothing to do
+        done = aws.script(tmp_path / "night shift" / "submit.sh")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[-1] == "all 2 jobs are sent"
+
+    sent = [batch.list_service_jobs(jobQueue="gpu", jobStatus=status) for status in ("RUNNING", "RUNNABLE")]
+    assert [[job["jobName"] for job in each["jobSummaryList"]] for each in sent] == [["first"], ["second"]]
+    (second,) = sent[1]["jobSummaryList"]
+    described = batch.describe_service_job(jobId=second["jobId"])
+    assert (described["tags"], described["schedulingPriority"]) == ({"team": "search"}, 0)

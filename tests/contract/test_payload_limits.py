@@ -8,7 +8,7 @@ import pytest
 from botocore.session import Session
 
 from fairshare.submit import limits, places
-from fairshare.submit.raw_fields import FIELDS
+from fairshare.submit.raw_fields import FIELDS, REQUIRED
 
 SAGEMAKER = Session().get_service_model("sagemaker")
 BATCH = Session().get_service_model("batch")
@@ -60,3 +60,9 @@ def test_raw_fields_are_those_of_create_training_job() -> None:
     members = SAGEMAKER.operation_model("CreateTrainingJob").input_shape.members
 
     assert {name: KINDS[member.type_name] for name, member in members.items()} == FIELDS
+
+
+def test_what_aws_requires_of_a_raw_request_is_required() -> None:
+    needed = SAGEMAKER.operation_model("CreateTrainingJob").input_shape.required_members
+
+    assert set(needed) <= {"TrainingJobName", *REQUIRED}

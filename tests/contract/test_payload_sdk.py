@@ -40,8 +40,10 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     }.items():
         monkeypatch.setenv(name, value)
     with mock_aws(), quiet_sdk():
+        gc.freeze()  # so that the collection below looks at what is new
         yield
         gc.collect()  # the SDK alone leaves temporary directories behind
+        gc.unfreeze()
 
 
 @pytest.fixture

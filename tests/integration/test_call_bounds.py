@@ -16,6 +16,7 @@ from moto.batch.models import batch_backends
 from fairshare.cli.context import AppContext, Options
 from fairshare.cli.main import run
 from fairshare.insight.collect import CALLS
+from fairshare.insight.jobs import PAST_CALLS
 from fairshare.local.region import Region
 from fairshare.local.service_jobs import submit_service_job
 from fairshare.local.testkit import START, LocalAWS
@@ -202,3 +203,14 @@ def test_c49_one_poll_of_wait_costs_ten_calls(large):
     calls = large.calls_of(lambda: look_in_queue(context.jobs, "search-gpu", ids))
 
     assert calls.total() <= CALLS
+
+
+def test_c49_efficiency_lists_few_pages_and_describes_a_hundred_jobs(large):
+    documents: list[Any] = []
+    calls = large.calls_of(lambda: documents.append(large("efficiency", "--since", "1h")))
+
+    assert len(documents[0]["jobs"]) == 100
+    assert calls["DescribeServiceJob"] == 100
+    assert calls["ListServiceJobs"] <= PAST_CALLS + 1
+    assert calls["GetMetricData"] <= 2
+    assert calls.total() <= 100 + 100 + PAST_CALLS + 5  # 100 training jobs, too

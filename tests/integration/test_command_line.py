@@ -94,12 +94,14 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_from_setup_to_teardown(local: Fairshare) -> None:
     code, plan = local("setup", "--yes")
     assert (code, plan["kind"], plan["applied"]) == (0, "Plan", True)
-    assert [(change["action"], change["resource_type"], change["name"]) for change in plan["changes"]] == [
+    made = [(change["action"], change["resource_type"], change["name"]) for change in plan["changes"]]
+    assert made[:4] == [
         ("CREATE", "service_environment", "lab-pool"),
         ("CREATE", "scheduling_policy", "lab-train"),
         ("CREATE", "job_queue", "lab-train"),
         ("CREATE", "job_queue", "lab-line"),
     ]
+    assert {(action, kind) for action, kind, _ in made[4:]} == {("CREATE", "alarm"), ("CREATE", "dashboard")}
     assert [(share["share_identifier"], share["percent"]) for share in plan["shares"]] == [
         ("HIGHPRI", 75.0),
         ("LOWPRI", 25.0),

@@ -145,7 +145,7 @@ class Load:
             name = f"{prefix}-{number}"
             try:
                 self.acknowledged[name] = submit(self._batch, name, self._payload(name))
-            except (BotoCoreError, ClientError):
+            except (BotoCoreError, ClientError, KeyError):  # KeyError: the answer broke off after its headers
                 self.unanswered.append(name)
                 return
 

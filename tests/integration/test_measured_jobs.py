@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,10 @@ class Lab:
             ]
         )
 
+    def screen(self, *argv: str) -> str:
+        assert run([*argv, "-q", "gpu"], self._context) == 0
+        return self._capsys.readouterr().out
+
     def fairshare(self, *argv: str) -> Any:
         assert run([*argv, "-q", "gpu", "-o", "json"], self._context) == 0
         return json.loads(self._capsys.readouterr().out)
@@ -136,3 +141,24 @@ def test_what_moved_in_the_queue_is_counted(lab: Lab) -> None:
     assert sum(value for _, value in series["JobsSubmitted"]["points"] if value is not None) == 2
     assert series["JobsMovedToFailed"]["points"] == []
     assert series["JobAttemptExecutionDuration"]["mean"] == pytest.approx(HOUR * 1000)
+
+
+def test_a_job_that_did_nothing_names_those_who_waited_and_how_long(lab: Lab) -> None:
+    """Two hosts do nothing for an hour; a job of both hosts waits for all of it, one of the next hour for none."""
+    idler = lab.submit("idler", hosts=2)
+    waiter = lab.submit("waiter", hosts=2, seconds=1800)
+    lab.advance(1)
+    lab.publish(idler, algo_1=[0.0] * 59, algo_2=[0.4] * 59)
+    lab.advance(HOUR + 1800 + 60)
+    lab.submit("later", hosts=2, seconds=60)
+    lab.advance(120)
+
+    jobs = {job["job_name"]: job for job in lab.fairshare("efficiency", "--since", "3h")["jobs"]}
+
+    assert [one["id"] for one in jobs["idler"]["diagnoses"]] == ["idle-gpu"]
+    assert {victim["job_id"]: victim["delay_seconds"] for victim in jobs["idler"]["victims"]} == {
+        waiter: pytest.approx(HOUR, abs=120)
+    }
+    assert jobs["waiter"]["phases"]["waiting_seconds"] == pytest.approx(HOUR, abs=5)
+    screen = lab.screen("efficiency", "idler")
+    assert re.search(r"Without them: waiter by 5\d min( \d+ s)? earlier \(model 1\.0\)\.", screen)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +40,8 @@ jobs:
 waves: {size: 4, interval: 1s}
 """
 SLOW = ("--wave-size", "4", "--interval", "1h")
+TIMEOUT_SECONDS = 120
+"""Only a process that hangs takes so long."""
 
 Fairshare = Callable[..., tuple[int, Any]]
 
@@ -123,7 +127,7 @@ def test_a_run_that_is_complete_has_nothing_left(fairshare: Fairshare, server: L
     assert server.call_log.writes() == []
     code, again = fairshare("submit", "--run-id", "first")
     assert (code, again["error"]["message"]) == (2, 'run "first" exists already')
-    assert "`fairshare resume first`" in again["error"]["hint"]
+    assert "`fairshare resume first --local`" in again["error"]["hint"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -133,7 +137,7 @@ def test_c23_an_interrupted_run_says_what_was_sent_and_goes_on(fairshare: Fairsh
     while fairshare("runs", "show", "cut")[1].get("jobs", [{}] * 12)[3].get("state") != "sent":
         pass
     process.send_signal(number)
-    _, err = process.communicate(timeout=5)
+    _, err = process.communicate(timeout=TIMEOUT_SECONDS)
 
     assert process.returncode == code
     assert "stopped: 4 submitted, 8 not sent of run cut" in err
@@ -142,24 +146,29 @@ def test_c23_an_interrupted_run_says_what_was_sent_and_goes_on(fairshare: Fairsh
     assert fairshare("runs")[1]["runs"][0]["pending"] == 8
 
 
-def test_c23_c22_interrupted_inside_a_call_the_job_is_found_again(fairshare: Fairshare, server: LocalServer) -> None:
-    server.set_faults(("latency_ms=7000",))
+def test_c23_c22_interrupted_inside_a_call_the_job_is_found_again(
+    fairshare: Fairshare, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    monkeypatch.setattr(server.clock, "sleep_until", lambda at: goes_on.wait(2 * TIMEOUT_SECONDS))
+    server.set_faults(("latency_ms=1,ops=SubmitServiceJob",))
     process = start("submit", "--run-id", "hung", "--wave-size", "1", "--interval", "1h")
     read_until(process, "Wave 1 of 12")
     while fairshare("runs", "show", "hung")[1].get("jobs", [{}])[0].get("state") != "unknown":
         pass
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=6)  # the answer would take longer
+    _, err = process.communicate(timeout=TIMEOUT_SECONDS)  # the answer would take longer
 
     assert process.returncode == 130
     assert "stopped: 0 submitted, 12 not sent of run hung" in err
+    goes_on.set()
     server.set_faults(())
     while sum(names_in_queue(fairshare).values()) == 0:
         pass
     process = start("resume", "hung")
     assert "0 of 12 jobs sent before, 1 found that had no answer" in read_until(process, "sent before")
     process.terminate()
-    process.communicate(timeout=5)
+    process.communicate(timeout=TIMEOUT_SECONDS)
     assert names_in_queue(fairshare)["digits-seed0"] == 1
 
 
@@ -187,7 +196,7 @@ def test_c24_expired_credentials_leave_the_job_not_submitted(
     assert code == 6
     assert "expired" in failed["error"]["message"]
     assert "0 submitted, 12 not sent of run expired" in failed["error"]["message"]
-    assert "`fairshare resume expired`" in failed["error"]["hint"]
+    assert "`fairshare resume expired --local`" in failed["error"]["hint"]
     assert {job["state"] for job in fairshare("runs", "show", "expired")[1]["jobs"]} == {"waiting"}
     server.set_faults(())
     code, resumed = fairshare("resume", "expired")
@@ -196,18 +205,22 @@ def test_c24_expired_credentials_leave_the_job_not_submitted(
 
 
 def test_c24_credentials_that_expire_between_waves_stop_the_run_and_a_new_login_goes_on(
-    fairshare: Fairshare, server: LocalServer
+    fairshare: Fairshare, server: LocalServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = start("submit", "--run-id", "late", "--wave-size", "4", "--interval", "4s")
-    read_until(process, "Wave 1 of 3")
-    while fairshare("runs", "show", "late")[1].get("jobs", [{}] * 12)[3].get("state") != "sent":
-        pass
-    server.set_faults(("expired_token=1",))
-    _, err = process.communicate(timeout=60)
+    calls = itertools.count(1)
+
+    def expire_after_the_first_wave(at: int) -> None:
+        if next(calls) == 4:
+            server.set_faults(("expired_token=1",))
+
+    monkeypatch.setattr(server.clock, "sleep_until", expire_after_the_first_wave)
+    server.set_faults(("latency_ms=1,ops=SubmitServiceJob",))
+    process = start("submit", "--run-id", "late", "--wave-size", "4", "--interval", "1s")
+    _, err = process.communicate(timeout=TIMEOUT_SECONDS)
 
     assert process.returncode == 6
     assert "(4 submitted, 8 not sent of run late)" in err
-    assert "`fairshare resume late`" in err
+    assert "`fairshare resume late --local`" in err
     server.set_faults(())
     code, resumed = fairshare("resume", "late")
     assert (code, len(resumed["jobs"])) == (0, 8)
@@ -252,8 +265,8 @@ def test_c25_a_full_disk_stops_at_once_and_names_the_job(fairshare: Fairshare, m
 
 
 def test_c26_two_processes_at_once_send_a_run_once(fairshare: Fairshare) -> None:
-    processes = [start("submit", "--run-id", "both", "--interval", "2s") for _ in range(2)]
-    ended = [(process.communicate(timeout=60), process.returncode) for process in processes]
+    processes = [start("submit", "--run-id", "both", "--interval", "1s") for _ in range(2)]
+    ended = [(process.communicate(timeout=TIMEOUT_SECONDS), process.returncode) for process in processes]
 
     (won, lost) = sorted(ended, key=lambda each: each[1])
     assert (won[1], lost[1] != 0) == (0, True)
@@ -271,7 +284,21 @@ def test_c26_a_run_that_is_being_sent_cannot_be_resumed(fairshare: Fairshare) ->
     assert (code, refused["error"]["code"]) == (1, "Busy")
     assert f"is held by process {process.pid} on " in refused["error"]["message"]
     process.terminate()
-    process.communicate(timeout=5)
+    process.communicate(timeout=TIMEOUT_SECONDS)
+
+
+def test_a_resume_may_have_a_limit_in_flight_of_its_own(fairshare: Fairshare, server: LocalServer) -> None:
+    server.set_faults(("expired_token=1",))
+    fairshare("submit", "--run-id", "tight", "--interval", "0")
+    server.set_faults(())
+
+    assert fairshare("resume", "tight", "--max-in-flight", "0")[1]["error"]["message"] == (
+        "0 jobs in flight are too few: not even one could be sent"
+    )
+    code, resumed = fairshare("resume", "tight", "--max-in-flight", "5", "--wait")
+
+    assert (code, len(resumed["jobs"])) == (0, 12)
+    assert "5 jobs in flight" in resumed["err"]
 
 
 def test_refused_jobs_are_sent_again_when_asked(fairshare: Fairshare, project: Path, server: LocalServer) -> None:
@@ -288,7 +315,7 @@ def test_refused_jobs_are_sent_again_when_asked(fairshare: Fairshare, project: P
     batch.update_job_queue(jobQueue="lab-train", state="DISABLED")
     code, refused = fairshare("submit", "--run-id", "refused", "--interval", "0")
     assert (code, refused["kind"]) == (1, "Error")
-    assert "`fairshare resume refused --failed`" in refused["error"]["hint"]
+    assert "`fairshare resume refused --failed --local`" in refused["error"]["hint"]
     batch.update_job_queue(jobQueue="lab-train", state="ENABLED")
 
     assert fairshare("resume", "refused")[1]["jobs"] == []

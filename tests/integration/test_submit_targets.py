@@ -12,6 +12,7 @@ import pytest
 
 from fairshare.cli.main import run
 from fairshare.local.server import LocalServer
+from fairshare.model import ThrottledError
 
 PROJECT = """\
 version: 1
@@ -99,6 +100,56 @@ def test_a_wrong_raw_request_is_refused_with_all_that_is_wrong(submit: Submit, p
     ]
 
 
+@pytest.mark.parametrize(
+    ("end", "code", "message"),
+    [
+        (KeyboardInterrupt(), 130, "stopped waiting: 1 submitted (run waits), and the jobs go on"),
+        (ThrottledError("no answer"), 7, "no answer: 1 submitted (run waits), and the jobs go on"),
+    ],
+)
+def test_c23_what_ends_waiting_says_that_the_jobs_go_on(
+    submit: Submit, monkeypatch: pytest.MonkeyPatch, end: BaseException, code: int, message: str
+) -> None:
+    def wait_for_jobs(*arguments: object, **more: object) -> None:
+        raise end
+
+    monkeypatch.setattr("fairshare.insight.wait.wait_for_jobs", wait_for_jobs)
+
+    got, error = submit("src/train.py", "--run-id", "waits", "--wait")
+
+    assert (got, error["error"]["message"]) == (code, message)
+    assert "`fairshare wait --run waits --local` waits again" in error["error"]["hint"]
+
+
+def test_a_quota_of_the_account_that_is_too_small_is_a_warning(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairshare.cli.quotas.training_quotas", lambda context: {"ml.m5.large": 0})
+
+    code, plan = submit("src/train.py", "--dry-run")
+
+    assert code == 0
+    assert [warning for warning in plan["warnings"] if "quota" in warning] == [
+        'command line: warning: job "train": it needs 1 ml.m5.large and the account\'s quota for training jobs is 0: '
+        "SageMaker would refuse it (ResourceLimitExceeded)"
+    ]
+
+
+def test_an_unknown_queue_of_a_job_file_is_told_with_everything_else(submit: Submit, project: Path) -> None:
+    (project / "jobs.yaml").write_text("jobs:\n- {name: a, source: src/gone.py, queues: [train, nirvana], share: X}\n")
+
+    code, error = submit("jobs.yaml")
+
+    problems = [(problem["column"], problem["message"]) for problem in error["error"]["problems"]]
+    assert code == 2
+    assert problems == [
+        (21, 'job "a": entry file "gone.py" is not in ' + str(project / "src")),
+        (50, 'job "a": unknown queue "nirvana"'),
+        (67, 'job "a": unknown share "X" in queue train: AWS would give it weight 1'),
+    ]
+    code, error = submit("jobs.yaml", "--queue", "train,nirvana")
+    assert (code, error["error"]["message"]) == (4, "there is no job queue nirvana")
+    assert "`fairshare setup --local`" in error["error"]["hint"]
+
+
 def test_a_job_file_from_stdin_with_dependencies_and_an_array(
     submit: Submit, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +160,8 @@ def test_a_job_file_from_stdin_with_dependencies_and_an_array(
 
     assert code == 0, plan
     assert [request["job_name"].rsplit("-", 1)[0] for request in plan["requests"]] == ["prepare-0", "prepare-1", "eval"]
+    assert plan["prediction"]["basis"] == "FAIRSHARE_SIM_SECONDS"
+    assert plan["prediction"]["finish_at"] > plan["waves"][0]["starts_at"]
 
 
 def test_a_cycle_is_refused_by_name(submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,11 +74,14 @@ class Job:
     def id(self) -> str:
         return self.asked.job_id
 
-    def head_since(self) -> int:
-        """Since when it has been at the head, or on its way from there and back for lack of capacity."""
+    def head_since(self, limits_since: int) -> int:
+        """Since when it has been at the head, or on its way from there and back for lack of capacity.
+
+        No clock runs before the queue has time limits, the last time since ``limits_since``.
+        """
         since = None
         for at, what in reversed(self.story):
-            if what in ("behind", "failed"):
+            if what in ("behind", "failed") or at < limits_since:
                 break
             since = at
         assert since is not None
@@ -100,6 +103,7 @@ class SlowQueue:
         self.settings = change
         self.remembers_since = -1
         self.served: dict[str, int] = {}
+        self.limits_since = 0
 
     @property
     def policy(self) -> FairsharePolicy | None:
@@ -110,7 +114,9 @@ class SlowQueue:
         return max(600, self.policy.share_decay_seconds if self.policy else 0) * 1000
 
     def change(self, change: PutQueue, now: int) -> None:
-        """What the old window has forgotten stays forgotten."""
+        """What the old window has forgotten stays forgotten. Clocks start anew when limits come."""
+        if change.time_limits and not self.settings.time_limits:
+            self.limits_since = now
         self.remembers_since = max(self.remembers_since, now - self.window)
         self.settings = change
 
@@ -274,7 +280,7 @@ class Reference:
         self.say_blocked(head, reason, now)
         for limit in queue.settings.time_limits:
             if reason is not None and reason.startswith(limit.reason):
-                due = head.head_since() + limit.max_time_ms
+                due = head.head_since(queue.limits_since) + limit.max_time_ms
                 if due <= now:
                     self.end(
                         head,

@@ -1,7 +1,8 @@
 """Whatever exists and whatever a project asks for: either the plan refuses, or a plan after apply is all NOOP.
 
 The memory behind the provisioner behaves as AWS does: it keeps requests as they are sent, answers with 32-bit weights,
-in any order, and may leave out a share of weight 1 and other defaults (cases C01 and C02).
+in any order, and may leave out a share of weight 1 and other defaults (cases C01 and C02). Alarms come and go with what
+``alarms:`` says.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from fairshare.aws.alarms import definition_from, put_request
 from fairshare.aws.resources import KINDS, create_request, update_request
+from fairshare.config.alarms import AlarmsSection
 from fairshare.config.project import FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
-from fairshare.model import OWNER_TAG, InfeasibleError, ResourceType
+from fairshare.model import OWNER_TAG, Alarm, InfeasibleError, ResourceType
+from fairshare.provision.alarms import DesiredAlarm
 from fairshare.provision.apply import apply
 from fairshare.provision.desired import desired_state
 from fairshare.provision.observed import Observed
@@ -38,18 +42,36 @@ class Memory:
 
     def observe(self, names: Collection[str], stack: str) -> Observed:
         def read(resource_type: ResourceType) -> dict[str, Any]:
-            found = [KINDS[resource_type].read(self._answer(detail)) for detail in self.details[resource_type].values()]
+            found = [self._read(resource_type, detail) for detail in self.details[resource_type].values()]
             return {one.name: one for one in found if one.name in names or one.tags.get(OWNER_TAG) == stack}
 
         return Observed(
             service_environments=read(ResourceType.SERVICE_ENVIRONMENT),
             scheduling_policies=read(ResourceType.SCHEDULING_POLICY),
             job_queues=read(ResourceType.JOB_QUEUE),
+            alarms=read(ResourceType.ALARM),
         )
+
+    def _read(self, resource_type: ResourceType, detail: dict[str, Any]) -> Any:
+        if resource_type is not ResourceType.ALARM:
+            return KINDS[resource_type].read(self._answer(detail))
+        name = detail["AlarmName"]
+        return Alarm(
+            name, f"arn:{name}", definition_from(detail | {"Dimensions": self._shuffled(detail)}), detail["tags"]
+        )
+
+    def _shuffled(self, detail: dict[str, Any]) -> list[Any]:
+        dimensions = list(detail.get("Dimensions", []))
+        self._rng.shuffle(dimensions)
+        return dimensions
 
     def execute(self, change: Change) -> None:
         details = self.details[change.resource_type]
         match change.action:
+            case Action.CREATE | Action.UPDATE if isinstance(change.desired, DesiredAlarm):
+                desired = change.desired
+                assert (change.action is Action.CREATE) is (change.name not in details)
+                details[change.name] = put_request(desired.name, desired.definition) | {"tags": dict(desired.tags)}
             case Action.CREATE:
                 assert change.desired is not None
                 assert change.name not in details
@@ -102,12 +124,22 @@ QUEUES = st.builds(
 ENVIRONMENTS = st.builds(
     ServiceEnvironmentConfig, capacity=st.integers(1, 64), instance_types=st.just(("ml.c5.xlarge",))
 )
+ALARMS = st.sampled_from(
+    [
+        {},
+        {"enabled": False},
+        {"sns_topic": "arn:aws:sns:us-west-2:111122223333:ops", "utilization_low": {"enabled": False}},
+        {"oldest_wait": {"threshold": 7200}, "queues": {"gpu": {"oldest_wait": {"threshold": 60}}}},
+        {"failure_rate": {"threshold": "20%"}, "blocked": {"evaluation_periods": 2, "treat_missing_data": "ignore"}},
+    ]
+).map(AlarmsSection.model_validate)
 PROJECTS = st.builds(
     Project,
     stack=st.sampled_from(["ml", "ml-2"]),
     service_environments=st.fixed_dictionaries({"gpu": ENVIRONMENTS, "cpu": ENVIRONMENTS}),
     queues=st.dictionaries(st.sampled_from(["gpu", "batch", "2-gpu"]), QUEUES, max_size=3),
     tags=st.dictionaries(st.sampled_from(["team", "owner", "Åsa.x"]), st.sampled_from(["", "a b", "1"]), max_size=2),
+    alarms=ALARMS,
 )
 
 
@@ -135,6 +167,11 @@ def test_a_plan_after_apply_is_all_noop(before: list[Project], project: Project,
     for _ in range(3):
         again = plan_of(project, memory)
         assert {change.action for change in again.changes} <= {Action.NOOP}, again.pending
+        assert {alarm.name for alarm in desired_state(project).alarms} == {
+            name
+            for name, alarm in memory.details[ResourceType.ALARM].items()
+            if alarm["tags"][OWNER_TAG] == project.stack
+        }
         assert len(again.changes) == len(desired_state(project).resources)
 
 

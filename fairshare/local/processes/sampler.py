@@ -23,7 +23,7 @@ from fairshare.local.processes.disk import DiskMeter
 from fairshare.local.processes.gpus import Gpus
 from fairshare.local.processes.meter import Meter, Reading, Scales, UsePoint
 from fairshare.local.processes.period import check_period
-from fairshare.local.processes.usage import Children, children_of_all, read_tree
+from fairshare.local.processes.usage import TreeUse, children_of_all, read_tree
 from fairshare.metrics.ports import TRAINING_NAMESPACE
 from fairshare.scheduler.clock import Clock
 
@@ -160,16 +160,15 @@ class Sampler:
         with self._lock:
             children = children_of_all() if self._watches else {}
             for watch in self._watches:
-                if (reading := self._reading_of(watch.job.pid, children)) is not None:
-                    points = watch.meter.take(reading, self._clock.now(), time.monotonic())
+                at = self._clock.now()
+                if (use := read_tree(watch.job.pid, children)) is not None:
+                    points = watch.meter.take(self._reading_of(use), at, use.read_at)
                     data[watch.job.cloudwatch] += _data_of(watch.job, points)
         return data
 
-    def _reading_of(self, pid: int, children: Children) -> Reading | None:
-        use = read_tree(pid, children)
-        if use is None:
-            return None
-        return Reading(use.cpu_seconds, use.memory_bytes, self._gpus.use_of(use.pids) if self._gpus else None)
+    def _reading_of(self, use: TreeUse) -> Reading:
+        gpu = self._gpus.use_of(use.pids) if self._gpus else None
+        return Reading(use.cpu_seconds, use.memory_bytes, gpu, use.waited_seconds)
 
     def _publish(self, data: Mapping[Any, Sequence[dict[str, Any]]]) -> None:
         resolution = 1 if self._period_ms < 60_000 else 60

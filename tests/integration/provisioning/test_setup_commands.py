@@ -332,7 +332,7 @@ def test_ctrl_c_says_how_far_it_came_and_the_next_run_goes_on(fairshare: Any, ba
         """Ctrl-C arrives while the second change is made."""
 
         @property
-        def provisioner(self) -> Any:  # type: ignore[override]
+        def stack_provisioner(self) -> Any:  # type: ignore[override]
             class Provisioner(BatchProvisioner):
                 def execute(self, change: Any) -> None:
                     if change.resource_type == "scheduling_policy":

@@ -231,6 +231,17 @@ def test_c49_a_page_holds_100_jobs(jobs_over: Callable[[Any], Any]) -> None:
     assert len(client.calls) == 4
 
 
+def test_c49_a_walk_asks_for_a_page_when_it_is_wanted(jobs_over: Callable[[Any], Any]) -> None:
+    jobs, client = jobs_over(Listing([entry(f"job-{number}", created_at=number) for number in range(900)]))
+
+    walk = jobs.walk("ml-gpu", created_before=5_000)
+
+    assert [len(page) for page in (next(walk), next(walk))] == [100, 100]
+    filters = [{"name": "BEFORE_CREATED_AT", "values": ["5000"]}]
+    assert client.calls[0] == ("list_service_jobs", {"jobQueue": "ml-gpu", "maxResults": 100, "filters": filters})
+    assert len(client.calls) == 2
+
+
 def test_a_summary_is_read_whole_and_carries_no_priority(batch: tuple[BatchJobs, Stubber]) -> None:
     jobs, stubber = batch
     usage = [{"capacityUnit": "ml.g5.xlarge", "quantity": 2.0}, {"capacityUnit": "ml.c5.xlarge", "quantity": 1.0}]
@@ -316,6 +327,28 @@ def test_describe_reads_details_and_leaves_out_what_is_not_known(batch: tuple[Ba
     assert (found["a"].job_queue, found["a"].attempt_duration_seconds) == ("arn:queue", 60)
     assert found["a"].tags == {"Some_Tag": "x"}
     assert (found["d"].payload, found["d"].attempt_duration_seconds) == ({}, None)
+
+
+def test_preempted_attempts_are_told_apart_from_the_others(batch: tuple[BatchJobs, Stubber]) -> None:
+    jobs, stubber = batch
+    arn = {"name": "TrainingJobArn", "value": "arn:aws:sagemaker:us-west-2:111122223333:training-job/AWSBatcha1"}
+    reason = "Cross-share preemption triggered to reclaim borrowed capacity"
+    gone = {"serviceResourceId": arn, "startedAt": 1, "stoppedAt": 2, "statusReason": reason}
+    answer = {
+        "jobId": "a",
+        "jobName": "a",
+        "jobQueue": "q",
+        "serviceJobType": "SAGEMAKER_TRAINING",
+        "status": "RUNNABLE",
+        "startedAt": 1,
+        "preemptionSummary": {"preemptedAttemptCount": 3, "recentPreemptedAttempts": [gone]},
+    }
+    stubber.add_response("describe_service_job", answer, {"jobId": "a"})
+
+    found = jobs.describe(["a"])["a"]
+
+    assert found.preempted_attempts == (JobAttempt("AWSBatcha1", 1, 2, reason),)
+    assert (found.preemptions, found.attempts) == (3, ())
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,10 @@ class FakeBatch:
         found = [job for job in self.jobs.values() if statuses is None or job.status in statuses]
         known = [{name: getattr(job, name) for name in names} for job in found]
         return [JobSummary(**values | {"scheduling_priority": None}) for values in known]
+
+    def walk(self, queue: str, created_before: int | None = None) -> Iterator[list[JobSummary]]:
+        found = [job for job in self.list(queue) if created_before is None or job.created_at < created_before]
+        yield sorted(found, key=lambda job: -job.created_at)
 
     def describe(self, job_ids: Iterable[str]) -> dict[str, JobDetail]:
         return {job_id: self.jobs[job_id] for job_id in job_ids if job_id in self.jobs}

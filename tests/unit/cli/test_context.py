@@ -210,3 +210,16 @@ def test_the_adapters_are_joined_here_and_share_one_session(make):
     assert isinstance(context.objects, S3Store)
     assert context.session is context.session
     assert context.pace == LOOPBACK_PACE
+
+
+def test_commands_in_a_hint_act_on_the_same_place(make):
+    context = make(local=True, region="eu-west-1")
+    hint = "`fairshare setup` makes it, `fairshare local start` starts it, `fairshare queue --local` and `ls` look"
+
+    error = context.located(NotFoundError("no queue", hint=hint))
+
+    assert error.hint == (
+        "`fairshare setup --local --region eu-west-1` makes it, `fairshare local start` starts it, "
+        "`fairshare queue --local --region eu-west-1` and `ls` look"
+    )
+    assert context.located(NotFoundError("no queue")).hint is None

@@ -1,3 +1,5 @@
+import pytest
+
 from fairshare.cli.errors import error_document, error_text, problem_text
 from fairshare.model import FairshareError, InterruptedRunError, InvalidFileError, NotFoundError, Problem
 
@@ -36,6 +38,29 @@ def test_c47_a_source_line_cannot_move_the_cursor():
     problem = Problem("f.yaml", 1, 1, "bad \x1b[2J", source_line="\x1b[2J: 1")
 
     assert "\x1b" not in problem_text(problem)
+
+
+def test_a_long_line_is_cut_around_the_place():
+    line = f"  hyperparameters: {{a: {'x' * 5000}, b: {'y' * 5000}}}"
+    problem = Problem("f.yaml", 1, line.index("b:") + 1, "wrong", source_line=line, hint="mend it")
+
+    _, shown, caret = problem_text(problem).splitlines()
+    assert shown.startswith("    1 | ...xxx")
+    assert shown.endswith("yyy...")
+    assert len(shown) < 180
+    assert caret.index("^") == shown.index("b:")
+    assert caret.endswith("^ mend it")
+    assert len(problem_text(Problem("f.yaml", 1, 24, "wrong", source_line=line)).splitlines()[2]) < 180
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["  environment: {HF_TOKEN: hf_example, A-B: 1}", "  password: p", "  output: http://me:pw@host/x"],
+)
+def test_c46_a_line_that_may_hold_a_secret_is_not_shown(line: str) -> None:
+    assert problem_text(Problem("f.yaml", 9, 7, "wrong", source_line=line, hint="mend it")) == (
+        "f.yaml:9:7: error: wrong\n  mend it"
+    )
 
 
 def test_a_problem_of_the_file_as_a_whole_has_no_line():

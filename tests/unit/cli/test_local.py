@@ -44,3 +44,26 @@ def test_c39_a_period_that_cloudwatch_does_not_have_starts_nothing(cli: Any, sta
     assert cli("local", "start", "--metrics-period", period) == 2
     assert message in cli.err
     assert started == []
+
+
+def test_what_a_job_is_given_reaches_the_server_only_when_it_is_said(cli: Any, started):
+    assert cli("local", "start", "--cores", "0.5", "--memory", "512MiB") == 0
+    assert cli("local", "start") == 0
+    said, silent = started
+    assert said[said.index("--cores") + 1] == "0.5"
+    assert said[said.index("--memory") + 1] == str(512 << 20)
+    assert {"--cores", "--memory"}.isdisjoint(silent)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--cores", "0"), "--cores 0 is not more than 0"),
+        (("--memory", "0"), "--memory 0 leaves jobs nothing"),
+        (("--memory", "4G"), '--memory: "4G" is not a size: write 4GiB (in 1024s) or 4GB (in 1000s)'),
+    ],
+)
+def test_a_job_that_is_given_nothing_starts_nothing(cli: Any, started, words: tuple[str, ...], message: str):
+    assert cli("local", "start", *words) == 2
+    assert message in cli.err
+    assert started == []

@@ -142,6 +142,8 @@ def test_flags_that_cannot_be(cli, source, flags, message):
 
 def test_metrics_of_a_job_is_still_a_command_of_its_own(cli):
     assert cli("metrics", "--help") == 0
-    assert "Usage: fairshare metrics [OPTIONS] [JOB]" in cli.out
+    assert "Usage: fairshare metrics [OPTIONS] [JOB|RUN]" in cli.out
     assert cli("metrics", "publish", "--help") == 0
+    assert "Usage: fairshare metrics publish [OPTIONS]" in cli.out
+    assert cli("help", "metrics", "publish") == 0
     assert "Usage: fairshare metrics publish [OPTIONS]" in cli.out

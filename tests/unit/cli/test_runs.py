@@ -142,3 +142,19 @@ def test_a_skipped_job_says_why(cli: Any, journal: Callable[..., Path]) -> None:
         ("failed", "FAILED", "AlgorithmError: exit code 1"),
         ("skipped", None, "job-1 failed"),
     ]
+
+
+def test_a_job_that_was_not_needed_is_no_failure(cli: Any, journal: Callable[..., Path]) -> None:
+    with Journal.open(journal("sweep"), Holder("fairshare resume", NOW)) as opened:
+        for index in (1, 2):
+            opened.sent(index, JobRef(f"id-{index}", "arn", f"job-{index}"), NOW)
+        opened.skipped(3, Skip("nothing before it failed", is_failure=False), NOW)
+
+    assert cli("runs", "show", "sweep") == 0
+    assert cli.err == ""
+
+    with Journal.open(journal("other"), Holder("fairshare resume", NOW)) as opened:
+        opened.sent(2, JobRef("id-2", "arn", "job-2"), NOW)
+        opened.skipped(3, Skip("job-1 failed"), NOW)
+    assert cli("runs", "show", "other") == 0
+    assert cli.err == "Next: fairshare resume other --failed\n"

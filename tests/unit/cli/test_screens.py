@@ -28,6 +28,8 @@ SCREENS = {
     "help": ("--help",),
     "help-exit-codes": ("help", "exit-codes"),
     "help-wait": ("wait", "--help"),
+    "help-submit": ("submit", "--help"),
+    "help-resume": ("resume", "--help"),
 }
 
 

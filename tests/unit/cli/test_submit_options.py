@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from fairshare.cli.context import AppContext, Options
 from fairshare.cli.submit_flags import JobFlags, PaceFlags, QueueFlags
 from fairshare.cli.submit_options import submit_options
-from fairshare.config.jobs import AutoWaves, JobFile, Limits, WavesSpec
+from fairshare.config.jobs import AutoWaves, JobFile, JobSpec, LaunchPeak, Limits, Origin, Resources, WavesSpec
+from fairshare.config.paths import local_ready_file
 from fairshare.config.times import parse_window
+from fairshare.local.processes.allotment import Allotment
 from fairshare.model import UsageError
 from fairshare.submit.prepare import SubmitOptions
 
@@ -77,6 +80,26 @@ def test_limits_of_the_file_are_kept_and_the_flag_wins() -> None:
     assert options(pace=PaceFlags(max_in_flight=2)).max_in_flight == 2
 
 
+@pytest.mark.parametrize(("launcher", "is_limited"), [("process", True), ("simulated", False)])
+def test_launches_of_scripts_on_this_machine_share_its_memory(tmp_path: Path, launcher: str, is_limited: bool) -> None:
+    environ = {"FAIRSHARE_STATE_DIR": str(tmp_path)}
+    ready = local_ready_file(environ)
+    ready.parent.mkdir()
+    ready.write_text(json.dumps({"launcher": launcher}))
+    context = AppContext(Options(local=True), environ, tmp_path)
+
+    def memory(waves: WavesSpec | AutoWaves, peak: LaunchPeak | None, limits: Limits | None = None) -> int | None:
+        job = JobSpec("a", Origin("jobs.yaml"), resources=Resources(launch_peak=peak))
+        file = JobFile((job,), waves, limits or Limits())
+        return submit_options(context, file, QueueFlags(), JobFlags(), PaceFlags()).limits.memory
+
+    gigabyte = LaunchPeak(memory=1 << 30)
+    assert memory(AUTO, gigabyte) == (Allotment.of_machine().memory_bytes if is_limited else None)
+    assert memory(AUTO, gigabyte, Limits(memory=5)) == 5
+    assert memory(AUTO, None) is None
+    assert memory(FIXED, gigabyte) is None
+
+
 def test_the_window_of_the_file_is_kept() -> None:
     window = parse_window("20:00-06:00 UTC")
     assert options(WavesSpec(1, 0, None, window)).window == window
@@ -86,6 +109,14 @@ def test_c08_a_priority_of_zero_is_said() -> None:
     assert options(queue=QueueFlags(priority=0)).overrides.given() == {"priority": 0}
     with pytest.raises(UsageError, match=r"^--priority 100 is not between 0 and 99$"):
         options(queue=QueueFlags(priority=100))
+
+
+def test_several_queues_are_tried_in_their_order() -> None:
+    assert options(queue=QueueFlags(queue="p5")).overrides.given() == {"queue": "p5"}
+    assert options(queue=QueueFlags(queue="p5, p4")).overrides.given() == {"queue": "p5", "queues": ("p5", "p4")}
+    for text in ("p5,", "p5,p5"):
+        with pytest.raises(UsageError, match=rf"^--queue {text}: write each queue once, with commas between them$"):
+            options(queue=QueueFlags(queue=text))
 
 
 def test_c28_a_run_time_is_a_duration() -> None:

@@ -31,6 +31,7 @@ max_in_flight: 9
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """Read a target as from a directory that has ``train.py`` and ``jobs.yaml``."""
+    (tmp_path / ".git").mkdir()  # no project file above is looked for
     (tmp_path / "train.py").write_text("")
     (tmp_path / "jobs.yaml").write_text(FILE)
 
@@ -154,3 +155,9 @@ def test_a_raw_request_takes_values_but_no_channels(read: Read, tmp_path: Path) 
     assert one(read("one.json", TargetFlags(sweep=["lr=1"]), JobFlags(hp=["a=b"]))).hyperparameters == {"a": "b"}
     with pytest.raises(UsageError, match=r'^--input cannot be applied to job "raw": its own training request says it'):
         read("one.json", None, JobFlags(input=["train=s3://b/x"]))
+
+
+@pytest.mark.parametrize("flags", [JobFlags(env=["A=b", "hf_pl4nted"]), JobFlags(hp=["lr=1", "api_key: pl4nted"])])
+def test_c46_what_a_flag_should_have_been_is_told_without_its_value(read: Read, flags: JobFlags) -> None:
+    with pytest.raises(UsageError, match=r"^--(env|hp) number 2 is not KEY=VALUE$"):
+        read("train.py", jobs=flags)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshare.config.paths import local_ready_file, runs_dir, runtime_dir, state_dir
+from fairshare.config.paths import cache_dir, local_ready_file, runs_dir, runtime_dir, state_dir
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,15 @@ def test_files_in_the_state_directory() -> None:
 )
 def test_the_runtime_directory(environ: dict[str, str], expected: str) -> None:
     assert runtime_dir(environ) == Path(expected)
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"FAIRSHARE_STATE_DIR": "/state", "XDG_CACHE_HOME": "/cache"}, "/state/cache"),
+        ({"XDG_CACHE_HOME": "/cache", "HOME": "/home/ann"}, "/cache/fairshare"),
+        ({"XDG_CACHE_HOME": "cache", "HOME": "/home/ann"}, "/home/ann/.cache/fairshare"),
+    ],
+)
+def test_the_cache_directory(environ: dict[str, str], expected: str) -> None:
+    assert cache_dir(environ) == Path(expected)

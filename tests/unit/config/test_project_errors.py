@@ -277,15 +277,12 @@ def test_keys_of_later_versions_are_refused_with_that_word(project_problems: Pro
         ("{capacity: 8, instance_types: [ml.c5.2xlarge]}", "{capacity_limits: {ml.c5.2xlarge: 8}}"),
         ("fifo: true", "quota_shares: {TEAMA: {}}"),
         ("    priority: 10\n", "    priority: 10\n    time_limits: {misconfiguration: 10m}\n"),
-        ("alarms: {}", "alarms: {gpu: {}}\npolicy_tests: []"),
     )
     hint = "remove it; a later version will know it"
     assert project_problems(text) == [
         f"6:9 not supported yet: capacity_limits | {hint}",
         f"11:5 not supported yet: time_limits | {hint}",
         f"19:37 not supported yet: quota_shares | {hint}",
-        "21:1 alarms: not supported yet: alarms | write alarms: {} or remove the key",
-        f"22:1 not supported yet: policy_tests | {hint}",
     ]
 
 

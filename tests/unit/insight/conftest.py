@@ -50,6 +50,13 @@ class FakeBackend:
         jobs: Iterator[JobSummary] = reversed(list(self.jobs.values()))
         return [job for job in jobs if statuses is None or job.status in statuses]
 
+    def walk(self, queue: str, created_before: int | None = None) -> Iterator[list[JobSummary]]:
+        found = [job for job in self.jobs.values() if created_before is None or job.created_at < created_before]
+        found.sort(key=lambda job: -job.created_at)
+        for start in range(0, len(found), 100):
+            self._called("walk", created_before)
+            yield found[start : start + 100]
+
     def describe(self, job_ids: Iterable[str]) -> dict[str, JobDetail]:
         ids = tuple(job_ids)
         self._called("describe", ids)

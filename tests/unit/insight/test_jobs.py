@@ -1,4 +1,4 @@
-from fairshare.insight.jobs import DESCRIBE_LIMIT, latest_by_id, list_jobs
+from fairshare.insight.jobs import DESCRIBE_LIMIT, PAST_CALLS, latest_by_id, list_jobs, past_of
 from fairshare.model import ACTIVE_STATUSES, FrontOfQueueJob, JobStatus, QueueSnapshot
 
 EMPTY = QueueSnapshot()
@@ -108,3 +108,24 @@ def test_one_share_keeps_the_places_and_counts_of_the_whole_queue(batch, job):
 
     assert [(row.job.job_id, row.position) for row in low.rows] == [("b", 2)]
     assert low.jobs_waiting == 2
+
+
+def test_the_past_of_a_short_queue_is_all_of_it(batch, job):
+    backend = batch([job("old", created_at=1), job("new", created_at=2)])
+
+    past = past_of(backend, "q")
+
+    assert ([one.job_id for one in past.jobs], past.since) == (["new", "old"], None)
+    assert backend.calls == [("walk", None)]
+
+
+def test_c49_the_past_of_a_long_queue_is_its_newest_jobs_and_those_that_run(batch, job):
+    jobs = [job(f"j{number}", status="SUCCEEDED", created_at=number) for number in range(1, 10_000)]
+    backend = batch([job("marathon", status="RUNNING", created_at=0), *jobs])
+
+    past = past_of(backend, "q", created_before=5_000)
+
+    assert len(past.jobs) == 100 * PAST_CALLS + 1
+    assert (past.jobs[0].job_id, past.jobs[-1].job_id) == ("j4999", "marathon")
+    assert past.since == 5_000 - 100 * PAST_CALLS
+    assert len(backend.calls) == PAST_CALLS + 1

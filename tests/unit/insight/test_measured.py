@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairshare.insight.jobs import Past
 from fairshare.insight.measured import QueueHistory, judge_jobs, read_jobs, select_jobs
 from fairshare.metrics.efficiency import judge
 from fairshare.metrics.phases import phase_times
@@ -151,8 +152,8 @@ def half_idle():
     return judge(measured, phase_times(job, (), NOW))
 
 
-def history(*jobs: JobDetail, capacity: int = 2) -> QueueHistory:
-    return QueueHistory(jobs, {}, capacity, None)
+def history(*jobs: JobDetail, capacity: int = 2, since: int | None = None) -> QueueHistory:
+    return QueueHistory(Past(tuple(jobs), since), {}, capacity, None)
 
 
 def test_the_queue_is_played_again_without_the_idle_half(half_idle):
@@ -182,3 +183,8 @@ def test_nobody_waited_where_there_was_room(half_idle):
     waiter = ran("waiter", ago=55, minutes=10)
 
     assert history(half_idle.job, waiter, capacity=4).victims(half_idle, NOW) == []
+
+
+def test_c49_nothing_is_said_of_a_time_before_the_known_past(half_idle):
+    assert history(half_idle.job, since=NOW - 59 * MINUTE).victims(half_idle, NOW) is None
+    assert history(half_idle.job, since=NOW - 60 * MINUTE).victims(half_idle, NOW) == []

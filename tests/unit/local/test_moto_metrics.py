@@ -11,6 +11,7 @@ import pytest
 from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 
 from fairshare.local.inprocess import local_aws
+from fairshare.local.moto_metrics import LocalCloudWatchBackend
 
 START = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 HOST = [{"Name": "Host", "Value": "job/algo-1"}]
@@ -58,7 +59,7 @@ def test_the_answers_are_those_of_moto(cloudwatch, monkeypatch):
     for scan_by in ("TimestampAscending", "TimestampDescending"):
         ours = ask(cloudwatch, *queries, ScanBy=scan_by)
         with monkeypatch.context() as patch:
-            patch.delattr(type(cloudwatch_backends["123456789012"]["us-east-1"]), "get_metric_data")
+            patch.delattr(LocalCloudWatchBackend, "get_metric_data")
             assert ask(cloudwatch, *queries, ScanBy=scan_by) == ours
         assert len(ours[0]["Values"]) == 10
 

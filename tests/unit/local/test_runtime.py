@@ -177,3 +177,20 @@ def test_arns_in_other_partitions(cloud):
         cloud.runtime.open_region("111122223333", name)
         with cloud.runtime.operation("111122223333", name) as region:
             assert region.arn("job-queue/q") == f"arn:{partition}:batch:{name}:111122223333:job-queue/q"
+
+
+def test_what_follows_the_regions_moves_after_them_and_is_waited_for(cloud, launcher):
+    seen: list[tuple[int, int]] = []
+
+    class Follower:
+        def advance(self, now: int) -> None:
+            seen.append((now, len(launcher.started)))
+
+        def next_event_at(self) -> int | None:
+            return START + 7_000
+
+    cloud.runtime.followers.append(Follower())
+    cloud.submit("a")
+
+    assert seen[-1] == (START, 1)
+    assert cloud.runtime.next_event_at() == START + 7_000

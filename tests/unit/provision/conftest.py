@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fairshare.config.alarms import AlarmsSection
 from fairshare.config.project import FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
 from fairshare.model import FairsharePolicy, JobQueue, SchedulingPolicy, ServiceEnvironment, ShareAttributes
 from fairshare.provision.desired import Desired, desired_state
@@ -33,6 +34,7 @@ def _project(**changes: Any) -> Project:
         },
         "queues": {"gpu": gpu, "batch": batch},
         "tags": {"team": "search"},
+        "alarms": AlarmsSection(enabled=False),
     }
     return Project(**(fields | changes))
 

@@ -88,6 +88,7 @@ def test_a_saved_plan_is_the_printed_one_and_more(plan: Plan, tmp_path: Path) ->
     printed = to_json(plan, applied=False)
     assert document.pop("kind") == "SavedPlan"
     assert document.pop("created_at") == AT
+    assert document.pop("is_teardown") is False
     environment, policy, _, created = document["changes"]
     assert environment["observed"]["capacity_limits"] == [{"max_capacity": 16, "capacity_unit": "NUM_INSTANCES"}]
     assert policy["desired"]["fairshare_policy"]["share_distribution"][1]["weight_factor"] == "8"

@@ -56,6 +56,15 @@ def test_a_wall_clock_that_jumps_changes_nothing(machine: Machine, clock: System
     assert clock.now() == 1_700_000_001_250
 
 
+def test_the_wall_clock_is_read_anew_each_time(machine: Machine, clock: SystemClock) -> None:
+    assert clock.wall() == clock.now() == 1_700_000_000_250
+    machine.wall_now += 7200
+    assert clock.wall() == 1_700_007_200_250
+    machine.monotonic_now += 1
+    assert clock.wall() == 1_700_007_200_250
+    assert clock.now() == 1_700_000_001_250
+
+
 def test_sleeping_lasts_until_the_instant(machine: Machine, clock: SystemClock) -> None:
     clock.sleep_until(clock.now() + 2500)
     assert machine.slept == [2.5]
@@ -90,6 +99,14 @@ def test_virtual_time_moves_when_told_and_never_back() -> None:
     assert clock.now() == 250
     clock.advance(50)
     assert clock.now() == 300
+
+
+def test_a_virtual_wall_clock_is_set_without_time_passing() -> None:
+    clock = VirtualClock(start=100)
+    assert clock.wall() == 100
+    clock.jump(-7_200_000)
+    clock.advance(50)
+    assert (clock.now(), clock.wall()) == (150, -7_199_850)
 
 
 def test_uptime_is_the_machines_monotonic_clock() -> None:

@@ -307,14 +307,33 @@ def test_time_at_the_head_counts_whatever_the_job_waited_for(make_lab: MakeLab) 
 
 def test_limits_can_be_changed_and_taken_away(make_lab: MakeLab) -> None:
     lab = make_lab(1)
+    lab.put(fifo(misconfiguration=1200))
     lab.submit("two", demand=2)
     lab.to(0)
-    lab.put(fifo(misconfiguration=600), at=100)
-    lab.put(fifo(), at=200)
-    lab.to(2000)
+    lab.put(fifo(misconfiguration=900), at=100)
+    lab.to(899)
     assert lab.status("two") is JobStatus.RUNNABLE
+    lab.to(900)
+    assert lab.status("two") is JobStatus.FAILED
+    lab.submit("another", demand=2, at=1000)
+    lab.to(1000)
+    lab.put(fifo(), at=1100)
+    lab.to(10_000)
+    assert lab.status("another") is JobStatus.RUNNABLE
+
+
+def test_clocks_count_from_when_the_queue_has_limits(make_lab: MakeLab) -> None:
+    """A queue without time limits has no clocks: what a head waited before a limit came does not count."""
+    lab = make_lab(1)
+    lab.submit("two", demand=2)
+    lab.to(0)
     lab.put(fifo(misconfiguration=600), at=3000)
-    assert (lab.status("two"), lab.engine.job("two").stopped_at) == (JobStatus.FAILED, 3_000_000)
+    lab.put(fifo(), at=3500)
+    lab.put(fifo(misconfiguration=600), at=4000)
+    lab.to(4599)
+    assert lab.status("two") is JobStatus.RUNNABLE
+    lab.to(4600)
+    assert (lab.status("two"), lab.engine.job("two").stopped_at) == (JobStatus.FAILED, 4_600_000)
 
 
 def test_a_head_that_fits_in_the_instant_of_its_limit_is_placed(make_lab: MakeLab) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fairshare.config.jobs import JobSpec, Origin
 from fairshare.config.project import Project
 from fairshare.model import InfeasibleError, InvalidFileError, JobRequest, Problem
-from fairshare.submit.checks import check, check_payload, check_request
+from fairshare.submit.checks import check, check_payload, check_quota, check_request
 from fairshare.submit.report import Report, raise_errors
 from fairshare.submit.requests import canonical_json
 from fairshare.submit.resolve import QueueFacts, Queues
@@ -382,3 +382,23 @@ def test_c19_the_image_in_the_payload_counts(look_at: Look) -> None:
     image = {"TrainingImage": "111122223333.dkr.ecr.us-east-1.amazonaws.com/train:1"}
 
     assert only(look_at({"AlgorithmSpecification": image})).key == "image"
+
+
+def test_c16_more_instances_than_the_account_s_quota_is_a_warning(make_job: MakeJob) -> None:
+    def warned(quotas: dict[str, int], **more: Any) -> list[tuple[str, str, str]]:
+        resources = {"InstanceType": "ml.g6.12xlarge", "InstanceCount": 2}
+        report = Report()
+        check_quota(report, make_job(), {"ResourceConfig": resources, **more}, quotas)
+        return [(each.severity, each.message, each.hint) for each in report.problems()]
+
+    assert warned({"ml.g6.12xlarge": 1}) == [
+        (
+            "warning",
+            'job "digits": it needs 2 ml.g6.12xlarge and the account\'s quota for training jobs is 1: '
+            "SageMaker would refuse it (ResourceLimitExceeded)",
+            'ask AWS for more: Service Quotas, "ml.g6.12xlarge for training job usage"',
+        )
+    ]
+    assert warned({"ml.g6.12xlarge": 0}) != []
+    assert warned({"ml.g6.12xlarge": 2}) == warned({"ml.p5.48xlarge": 0}) == []
+    assert warned({"ml.g6.12xlarge": 1}, EnableManagedSpotTraining=True) == []

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fairshare.local.faults import Faults
 from fairshare.model import (
     CredentialsError,
     FairshareError,
@@ -38,7 +39,7 @@ from fairshare.submit.events import (
 from fairshare.submit.holder import Holder
 from fairshare.submit.journal import Journal, read_run
 from fairshare.submit.ports import Upload
-from fairshare.submit.rate import GIVE_UP_MS, Pace
+from fairshare.submit.rate import DEFAULT_RATE, GIVE_UP_MS, Pace
 from fairshare.submit.requests import PlannedJob, RunIdentity
 from fairshare.submit.sending import GRACE_MS, LOOK_MS, LOOKS
 from fairshare.submit.waves import plan_waves
@@ -201,6 +202,27 @@ def test_calls_keep_to_the_rate(desk: Desk) -> None:
 
     assert times[:3] == [0, 205, 409]
     assert times[49] == 10_000
+
+
+def test_three_hundred_jobs_take_what_aws_allows_and_are_hardly_throttled(desk: Desk) -> None:
+    """Against the bucket of the local AWS: 5 calls a second, bursts of five."""
+    desk.rate = DEFAULT_RATE
+    faults = Faults(["submit_tps=5"])
+    accepted: list[int] = []
+
+    def answer(request: JobRequest) -> JobRef:
+        if faults.fate_of_call("SubmitServiceJob", desk.clock.now()).refusal is not None:
+            raise THROTTLED
+        accepted.append(desk.clock.now())
+        return desk.backend.accept(request)  # type: ignore[no-any-return]
+
+    desk.backend.answers = [answer] * 310
+
+    result = desk.go(desk.plan(300))
+
+    assert len(accepted) == len(set(desk.backend.jobs)) == 300
+    assert accepted[-1] - accepted[0] <= 63_000
+    assert result.repeated_calls < 3
 
 
 def test_c21_passing_failures_are_retried_with_the_same_token(desk: Desk) -> None:

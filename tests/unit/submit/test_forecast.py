@@ -13,7 +13,15 @@ import pytest
 from fairshare.config.jobs import AutoWaves, LaunchPeak, Limits
 from fairshare.config.times import load_zone, parse_window
 from fairshare.submit.dispatch import SubmitPlan
-from fairshare.submit.forecast import RunTimes, finish_at, known_run_times, plan_lines, recent_runs
+from fairshare.submit.forecast import (
+    Prediction,
+    RunTimes,
+    finish_at,
+    known_run_times,
+    plan_lines,
+    predict,
+    recent_runs,
+)
 from fairshare.submit.holder import Holder
 from fairshare.submit.journal import Journal
 from fairshare.submit.records import JobRecord, RunRecord
@@ -159,6 +167,27 @@ def test_a_plan_says_when_all_will_be_done_and_how_that_is_known(make_plan: Make
         "  Prediction: all done by 2026-11-30 19:20 +0100, in 20 min (run times: FAIRSHARE_SIM_SECONDS; 4 instances, "
         "nobody else in the queue)",
     ]
+
+
+def test_a_program_is_told_the_same(make_plan: MakePlan) -> None:
+    plan = make_plan(*[payload("600")] * 8, size=4, interval=90)
+    basis = "FAIRSHARE_SIM_SECONDS"
+    assert predict(plan, 4, is_simulated=True) == Prediction(T0 + 91_000, T0 + 20 * MINUTE + 750, basis)
+    assert predict(plan, 4) == Prediction(T0 + 91_000, None, None)
+    assert predict(replace(plan, rules=RunRules(max_in_flight=4)), 4, is_simulated=True) == Prediction(
+        None, None, basis
+    )
+    auto = replace(make_plan(payload("600")), rules=RunRules(auto=AutoWaves()))
+    assert predict(auto, 4, is_simulated=True) == Prediction(None, T0 + 11 * MINUTE, basis)
+    assert predict(make_plan(), 4) == Prediction(None, None, None)
+
+
+def test_jobs_that_may_be_held_are_sent_then_at_the_earliest(make_plan: MakePlan) -> None:
+    plan = make_plan(*[payload()] * 4, size=2, interval=60, rules=RunRules(max_in_flight=1))
+    assert "  Expected: all sent in 1 min at the earliest" in plan_lines(plan, 0, now=T0, zone=UTC)
+    first, *others = make_plan(*[payload()] * 4, size=2, interval=60).jobs
+    chained = replace(plan, jobs=(first, *(replace(job, after=(((0,), "ok"),)) for job in others)), rules=RunRules())
+    assert "  Expected: all sent in 1 min at the earliest" in plan_lines(chained, 0, now=T0, zone=UTC)
 
 
 def test_what_is_not_known_is_not_guessed(make_plan: MakePlan) -> None:

@@ -80,6 +80,7 @@ def test_what_is_not_a_request_is_told_with_its_place(text: str, expected: str) 
     with pytest.raises(InvalidFileError) as caught:
         read(text)
     assert str(caught.value).startswith(expected)
+    assert caught.value.problems[0].hint
 
 
 def test_name_and_tags_are_taken_out_and_the_rest_is_sent_as_it_is() -> None:

@@ -64,19 +64,6 @@ def test_jobs_with_the_same_finding_share_a_problem(make_job: MakeJob) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["  environment: {HF_TOKEN: hf_example, A-B: 1}", "  password: p", "  output: http://me:pw@host/x"],
-)
-def test_c46_a_line_that_may_hold_a_secret_is_not_shown(make_job: MakeJob, line: str) -> None:
-    report = Report()
-
-    report.add(make_job(origin=origin({("environment",): 9}, line)), Finding("wrong", ("environment", "A-B")))
-
-    (problem,) = report.problems()
-    assert (problem.line, problem.column, problem.source_line) == (9, 7, "")
-
-
 def test_only_some_errors_keep_a_payload_from_being_built(make_job: MakeJob) -> None:
     report = Report()
     job = make_job()

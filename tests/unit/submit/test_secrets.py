@@ -59,7 +59,13 @@ def test_c46_they_are_masked_for_display() -> None:
         ("Environment", "S3", "s3://bucket/a@b", False),
         ("Environment", "GIT", "https://user@host/repo", False),
         ("Environment", "GIT", "https://user:token@host/repo", True),
+        ("Environment", "GIT", "https://ghp_0123456789abcdefghij@host/repo", True),
         ("Environment", "BLOB", "https://h/f?se=1&sig=x", True),
+        ("Environment", "PGPASSWORD", "8", True),
+        ("Environment", "MYSQL_PWD", "9", True),
+        ("Environment", "PWD", "/opt/ml", False),
+        ("HyperParameters", "wandb", '{"entity": "lab", "wandb_api_key": "10"}', True),
+        ("HyperParameters", "wandb", '{"entity": "token", "tokens": 11}', False),
     ],
 )
 def test_c46_what_looks_like_a_secret(section: str, key: str, value: str, is_secret: bool) -> None:

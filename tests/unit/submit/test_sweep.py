@@ -134,3 +134,10 @@ def test_what_cannot_be_expanded_is_refused(make_job: MakeJob, changes: Any, mes
     with pytest.raises(UsageError) as caught:
         expand(make_job(**changes))
     assert caught.value.message == message
+
+
+def test_c46_a_swept_secret_is_in_no_name(make_job: MakeJob) -> None:
+    jobs = expand(make_job("digits", sweep={"api_key": ["pl4nted_1", "pl4nted_2"], "lr": [1]}))
+
+    assert [job.name for job in jobs] == ["digits-api_key-lr1", "digits-api_key-lr1-2"]
+    assert [job.hyperparameters["api_key"] for job in jobs] == ["pl4nted_1", "pl4nted_2"]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairshare.metrics.instance_types import instance_types
 from fairshare.metrics.ports import MetricQuery, Phase, Point
-from fairshare.model import JobAttempt, JobDetail
+from fairshare.model import JobAttempt, JobDetail, JobRef, JobRequest
+from fairshare.submit.holder import Holder
+from fairshare.submit.journal import Journal
+from fairshare.submit.requests import PlannedJob, RunIdentity
+from fairshare.submit.waves import Wave
 
 MINUTE = 60_000
+AT = 1_796_061_600_000
 
 
 @dataclass
@@ -118,3 +124,22 @@ def measured(cli, job, now) -> Observatory:
     found = Observatory(cli, job, now)
     cli.more |= {"metrics": found.metrics, "training_phases": found.phases}
     return found
+
+
+@pytest.fixture
+def journal(project: Path) -> Any:
+    """Write the journal of a run that has sent the given jobs, and one more that it could not send."""
+
+    def write(run_id: str, jobs: Sequence[JobDetail]) -> None:
+        planned = [
+            PlannedJob(index, 1, JobRequest(f"job-{index}", "search-gpu", "{}", f"t{index}", "LOWPRI", 0))
+            for index in range(len(jobs) + 1)
+        ]
+        with Journal.create(project / "state" / "runs", run_id, Holder("fairshare submit", AT)) as journal:
+            identity = RunIdentity(run_id, AT, "eu-west-1", "111122223333")
+            journal.begin(identity, [Wave(1, AT, 0, len(planned))], planned)
+            journal.intend(planned[: len(jobs)], AT)
+            for index, job in enumerate(jobs):
+                journal.sent(index, JobRef(job.job_id, job.job_arn, job.job_name), AT)
+
+    return write

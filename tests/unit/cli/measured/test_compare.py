@@ -2,13 +2,7 @@ import json
 
 import pytest
 
-from fairshare.model import JobRef, JobRequest
-from fairshare.submit.holder import Holder
-from fairshare.submit.journal import Journal
-from fairshare.submit.requests import PlannedJob, RunIdentity
-from fairshare.submit.waves import Wave
-
-AT = 1_796_061_600_000
+from fairshare.submit.outcomes import Training
 
 
 def differences(measured):
@@ -84,25 +78,6 @@ def test_an_empty_name_is_a_usage_error(measured):
     assert "'share:' names no share" in measured.err
 
 
-@pytest.fixture
-def journal(project):
-    """Write the journal of a run that has sent the given jobs, and one more that it could not send."""
-
-    def write(run_id, jobs):
-        planned = [
-            PlannedJob(index, 1, JobRequest(f"job-{index}", "search-gpu", "{}", f"t{index}", "LOWPRI", 0))
-            for index in range(len(jobs) + 1)
-        ]
-        with Journal.create(project / "state" / "runs", run_id, Holder("fairshare submit", AT)) as journal:
-            identity = RunIdentity(run_id, AT, "eu-west-1", "111122223333")
-            journal.begin(identity, [Wave(1, AT, 0, len(planned))], planned)
-            journal.intend(planned[: len(jobs)], AT)
-            for index, job in enumerate(jobs):
-                journal.sent(index, JobRef(job.job_id, job.job_arn, job.job_name), AT)
-
-    return write
-
-
 def test_runs_are_compared_job_by_job_and_need_no_prefix(measured, journal):
     journal("lunar-otter", [measured.add_job(n, f"before-{n}", minutes=60 + n, gpu=[60.0] * 60) for n in range(1, 5)])
     journal("solar-lynx", [measured.add_job(n, f"after-{n}", minutes=30 + n, gpu=[95.0] * 30) for n in range(5, 9)])
@@ -125,3 +100,30 @@ def test_c29_jobs_of_a_run_that_batch_forgot_are_left_out_and_counted(measured, 
     measured.cli.batch.jobs.clear()
     assert measured("compare", "run:lunar-otter", "run:lunar-otter") == 4
     assert "Batch knows none of these jobs" in measured.err
+
+
+def test_cost_is_compared_when_the_project_has_prices(measured):
+    class FakeSageMaker:
+        def describe(self, names):
+            return {name: Training(billable_seconds=3600 if "before" in name else 1800) for name in names}
+
+    measured.cli.more["training_jobs"] = FakeSageMaker()
+    measured.add_job(1, "before", gpu=[95.0] * 60)
+    measured.add_job(2, "after", gpu=[95.0] * 60)
+    with (measured.cli.cwd / "fairshare.yaml").open("a") as file:
+        file.write("prices: {ml.g6.12xlarge: 5.75}\n")
+
+    measured("compare", "before", "after", "-o", "json")
+
+    cost = differences(measured)["cost"]
+    assert (cost["baseline"], cost["candidate"], cost["difference_percent"]) == (5.75, 2.875, -50)
+
+
+def test_hours_of_short_jobs_are_not_rounded_away(measured):
+    measured.add_job(1, "before", minutes=1, gpu=[95.0])
+    measured.add_job(2, "after", minutes=2, gpu=[95.0, 95.0])
+
+    measured("compare", "before", "after")
+
+    row = next(line for line in measured.out.splitlines() if line.startswith("instance hours"))
+    assert row.split()[2:6] == ["0.017", "h", "0.033", "h"]

@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 
 import pytest
@@ -159,3 +161,80 @@ def test_c49_many_jobs_cost_few_calls(measured):
 
     assert len(measured.metrics.asked) == len(measured.cli.batch.listed) == 1
     assert len(measured.out.splitlines()) == 40
+
+
+def test_csv_has_a_flat_row_for_each_job(measured):
+    measured.add_job(1, "idler", gpu=[95.0] * 30 + [0.0] * 30)
+    measured.add_job(2, "odd", instance_type="ml.x9.large", gpu=[340.0] * 60)
+
+    measured("efficiency", "--since", "2h", "-o", "csv")
+
+    idler, odd = csv.DictReader(io.StringIO(measured.out))
+    assert (idler["training_seconds"], idler["device_hours_idle"]) == ("3600", "2.1")
+    assert (idler["diagnoses"], odd["diagnoses"]) == ("idle-after-training", "")
+    assert odd["device_hours_idle"] == ""
+    assert "{" not in measured.out
+
+
+def test_short_jobs_are_told_in_seconds_of_their_devices(measured):
+    measured.add_job(1, "short", minutes=1, gpu=[25.0])
+
+    measured("efficiency", "short")
+
+    assert "180 of 240 GPU-seconds did nothing." in measured.out
+
+
+def test_a_run_is_a_table_of_its_jobs(measured, journal):
+    journal("lunar-otter", [measured.add_job(1, "busy", gpu=[95.0] * 60), measured.add_job(2, "lazy", gpu=[35.0] * 60)])
+    measured.add_job(3, "of-nobody", gpu=[95.0] * 60)
+
+    assert measured("efficiency", "lunar") == 0
+
+    assert [line.split()[0] for line in measured.out.splitlines()[:3]] == ["JOB", "lazy", "busy"]
+    assert "of-nobody" not in measured.out
+    assert measured.err == "Next: fairshare efficiency lazy\n"
+
+
+def test_a_run_of_one_job_is_a_table_too(measured, journal):
+    journal("lunar-otter", [measured.add_job(1, "busy", gpu=[95.0] * 60)])
+
+    measured("efficiency", "run:lunar-otter", "-o", "json")
+
+    assert [job["job_name"] for job in jobs(measured)] == ["busy"]
+
+
+def test_what_is_written_before_a_colon_decides(measured, journal):
+    journal("busy", [measured.add_job(1, "other", gpu=[95.0] * 60)])
+    measured.add_job(2, "busy", gpu=[95.0] * 60)
+
+    measured("efficiency", "busy", "-o", "name")
+    assert measured.out.startswith("00000001-")
+    measured("efficiency", "job:busy", "-o", "name")
+    assert measured.out.startswith("00000002-")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message", "hint"),
+    [
+        (("share:LOWPRI",), 2, "'share:LOWPRI' is neither a job nor a run", "write --share LOWPRI"),
+        (("run:",), 2, "'run:' names no run", "write run:NAME"),
+        (("run:lunar",), 4, 'no run goes by "lunar"', "`fairshare submit` prints the id of a run"),
+        (("nobody",), 4, "nobody", ""),
+        (("bert", "--since", "2h"), 2, "name a job or a run, or a share and a time, not both", "from its start on"),
+    ],
+)
+def test_what_means_no_job_is_explained(measured, words, code, message, hint):
+    assert measured("efficiency", *words) == code
+    assert message in measured.err
+    assert hint in measured.err
+
+
+def test_c49_a_long_queue_is_read_as_far_as_a_few_calls_go(measured, monkeypatch):
+    newest = [measured.add_job(number, f"job-{number:02}", ended=number, gpu=[45.0] * 60) for number in range(1, 4)]
+    pages = [[job] * 1 for job in newest for _ in range(4)]
+    monkeypatch.setattr(measured.cli.batch, "walk", lambda queue, created_before=None: iter(pages))
+
+    measured("efficiency", "--since", "24h", "-o", "name")
+
+    assert len(measured.out.splitlines()) == 3
+    assert "warning: only the newest 3 jobs of the queue are looked at: give a shorter --since" in measured.err

@@ -114,6 +114,34 @@ def test_a_queue_shows_what_moved_and_how_long_it_took(measured, now):
     assert "1 min 30 s" in next(line for line in lines if "JobAttemptDuration" in line)
 
 
+def test_what_a_queue_has_no_data_about_takes_one_line(measured, now):
+    measured.metrics.add("JobsSubmitted", "search-gpu", now - 3_600_000, [3.0])
+
+    measured("metrics", "--queue", "gpu", "--since", "2h")
+
+    assert "No data: JobsMovedToRunnable, " in measured.out
+    assert [line.split()[0] for line in measured.out.splitlines()[2:5]] == ["METRIC", "JobsSubmitted", "No"]
+    measured("metrics", "--queue", "gpu", "--since", "2h", "-o", "json")
+    assert len(document(measured)["series"]) == 16
+
+
+def test_a_run_is_one_line_for_all_and_one_for_each_job(measured, journal):
+    journal("lunar-otter", [measured.add_job(1, "a", gpu=[40.0] * 60), measured.add_job(2, "b", gpu=[80.0] * 60)])
+
+    measured("metrics", "lunar-otter")
+
+    lines = measured.out.splitlines()
+    assert lines[0] == "run lunar-otter  2 jobs"
+    assert [line.split()[1:4] for line in lines[3:6]] == [
+        ["all", "jobs", "60.0"],
+        ["a", "40.0", "%"],
+        ["b", "80.0", "%"],
+    ]
+    assert measured.err == "Next: fairshare efficiency lunar-otter\n"
+    measured("metrics", "lunar-otter", "-o", "json")
+    assert document(measured)["run_id"] == "lunar-otter"
+
+
 def test_without_arguments_the_default_queue_is_shown(measured):
     measured("metrics", "-o", "json")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -32,8 +33,10 @@ def values(points: list[UsePoint]) -> dict[str, float]:
     return {point.name: round(point.value, 3) for point in points}
 
 
-def reading(cpu: float = 0, memory: int = 0, gpu: GpuUse | None = None) -> Reading:
-    return Reading(cpu, memory, gpu)
+def reading(
+    cpu: float = 0, memory: int = 0, gpu: GpuUse | None = None, waited: Mapping[int, float] | None = None
+) -> Reading:
+    return Reading(cpu, memory, gpu, waited or {})
 
 
 def test_c35_values_are_on_the_scale_of_the_instance_type():
@@ -119,3 +122,28 @@ def test_processor_time_that_is_lost_with_a_process_is_no_negative_use():
     job = meter(kind="ml.m5.large")
     job.take(reading(60), START + MINUTE, 160.0)
     assert values(job.take(reading(40), START + 2 * MINUTE, 220.0))["CPUUtilization"] == 0
+
+
+def test_waiting_for_a_core_that_something_else_has_counts_as_use():
+    """Two threads, a quarter of whose time another program had the core; one of them has ended since."""
+    job = meter(kind="ml.m5.large")
+    first = job.take(reading(90, waited={7: 10.0, 8: 20.0}), START + MINUTE, 160.0)
+    second = job.take(reading(135, waited={7: 25.0}), START + 2 * MINUTE, 220.0)
+    third = job.take(reading(135, waited={7: 25.0, 8: 20.0}), START + 3 * MINUTE, 280.0)
+    assert [values(points)["CPUUtilization"] for points in (first, second, third)] == [200, 100, 0]
+
+
+def test_periods_without_a_reading_have_what_was_read_after_them():
+    job = meter(kind="ml.m5.large", period=1000)
+    points = job.take(reading(1.5), START + 3_000, 103.0)
+    assert [(point.at, point.value) for point in points if point.name == "CPUUtilization"] == [
+        (START, 50),
+        (START + 1_000, 50),
+        (START + 2_000, 50),
+    ]
+
+
+def test_a_clock_that_jumps_makes_no_periods():
+    job = meter(kind="ml.m5.large", period=1000)
+    points = job.take(reading(1), START + 7_200_000, 101.0)
+    assert {point.at for point in points} == {START}

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from fairshare.local.processes import allotment
+from fairshare.local.processes import allotment, usage
 from fairshare.local.processes.allotment import Allotment, cores
 from fairshare.local.processes.disk import DiskMeter
 from fairshare.local.processes.gpus import Gpus, GpuUse
@@ -56,6 +56,17 @@ def test_a_process_that_cannot_be_looked_at_counts_its_time_only(monkeypatch: py
     use = read_tree(os.getpid(), {})
     assert use is not None
     assert (use.memory_bytes, use.cpu_seconds > 0) == (0, True)
+
+
+def test_what_a_thread_waits_for_a_core_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for thread, text in (("7", "5000000000 250000000 12\n"), ("8", "0 4000000000 3\n")):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(text)
+    (tmp_path / "9").mkdir()  # a thread that has just ended
+    monkeypatch.setattr(usage, "Path", lambda path: tmp_path)
+    found = read_tree(os.getpid(), {})
+    assert found is not None
+    assert found.waited_seconds == {7: 0.25, 8: 4.0}
 
 
 # -- disk -------------------------------------------------------------------------------------------------------------

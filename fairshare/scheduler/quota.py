@@ -1,0 +1,241 @@
+"""Queues with quota shares: capacity by instance type that each share owns, lends and borrows.
+
+Each quota share is a queue of its own, with a head of its own: one that is blocked does not hold up another. A pass
+
+1. places jobs on their share's own capacity;
+2. sets aside what waiting jobs are still owed of their shares' own capacity, so that nobody borrows it meanwhile;
+3. gives what is idle after that to borrowers, first in, first out by the age of the heads;
+4. stops attempts for those who are owed, and for higher priorities (`fairshare.scheduler.preemption`).
+
+Inside a share: higher priority first, then older. The arithmetic is in `fairshare.scheduler.books`.
+
+Sources: https://docs.aws.amazon.com/batch/latest/userguide/quota-management.html,
+https://docs.aws.amazon.com/batch/latest/userguide/quota-shares.html,
+https://docs.aws.amazon.com/batch/latest/userguide/create-quota-shares.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, takewhile
+from typing import ClassVar, Final, Self
+
+from fairshare.scheduler.books import Books, Terms, obstacle
+from fairshare.scheduler.commands import Blocking
+from fairshare.scheduler.heads import NO_CAPACITY, TOO_LARGE, BlockedReason, HeadOfLine, over_quota
+from fairshare.scheduler.jobs import EngineJob
+from fairshare.scheduler.outcomes import EngineSnapshot
+from fairshare.scheduler.positions import Positions
+from fairshare.scheduler.preemption import Preemptor
+from fairshare.scheduler.queues import Environment, Placement, Queue, Victim
+from fairshare.scheduler.shares import DispatchOrder, RankOf, Share, by_age
+
+MAX_QUOTA_SHARES: Final = 20
+"""Of a queue (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class QuotaShare(Share):
+    """A quota share: its terms, the jobs it runs, and the instances they hold by type."""
+
+    terms: Terms
+    enabled: bool = True
+    is_closing: bool = False
+    line: HeadOfLine = field(default_factory=HeadOfLine)
+    positions: Positions = field(default_factory=Positions)
+    running: dict[str, EngineJob] = field(default_factory=dict)
+    use: dict[str, int] = field(default_factory=dict)
+
+    def take(self, job: EngineJob, now: int) -> None:
+        """Hold the instances of a job that is placed."""
+        self.held += job.demand
+        self.running[job.id] = job
+        for instance_type, number in job.demand_by_type:
+            self.use[instance_type] = self.use.get(instance_type, 0) + number
+
+    def give_back(self, job: EngineJob, now: int) -> None:
+        """Hold them no longer."""
+        self.held -= job.demand
+        del self.running[job.id]
+        for instance_type, number in job.demand_by_type:
+            self.use[instance_type] -= number
+
+    def clone(self) -> Self:
+        """Return a copy whose jobs can be taken without touching this one."""
+        lanes = {name: lane.copy() for name, lane in self.lanes.items()}
+        return replace(self, lanes=lanes, running=self.running.copy(), use=self.use.copy())
+
+    def head(self) -> EngineJob | None:
+        """Return the job that goes first."""
+        lane = self.first_lane()
+        return None if lane is None else lane[0][4]
+
+
+class QuotaQueue(Queue[QuotaShare]):
+    """A queue with a quota-share policy."""
+
+    heeds_running_priorities: ClassVar[bool] = True
+
+    # -- shares ------------------------------------------------------------------------------------------------------
+
+    def put_share(self, name: str, terms: Terms, enabled: bool) -> None:
+        """Create a quota share, or change what it may use."""
+        share = self.shares.get(name)
+        if share is None:
+            if len(self.shares) >= MAX_QUOTA_SHARES:
+                raise ValueError(f"queue {self.name} has {MAX_QUOTA_SHARES} quota shares: a queue has no more")
+            share = self.shares[name] = QuotaShare(name, terms=terms)
+        elif share.is_closing:
+            raise ValueError(f"quota share {name} is being deleted")
+        share.terms = terms
+        share.enabled = enabled
+
+    def close_share(self, name: str) -> None:
+        """Have a quota share go with the last of its jobs."""
+        share = self.shares[name]
+        share.is_closing = True
+        self._drop_if_closed(share)
+
+    def check(self, job: EngineJob) -> None:
+        """Raise ValueError when the queue cannot take a job."""
+        super().check(job)
+        share = self.shares.get(job.quota_share)
+        if share is None:
+            raise ValueError(f"queue {self.name} has no quota share {job.quota_share or '(none was named)'}")
+        if share.is_closing:
+            raise ValueError(f"quota share {share.identifier} is being deleted")
+        if not share.enabled:
+            raise ValueError(f"quota share {share.identifier} is disabled: it takes no new jobs")
+        if sum(number for _, number in job.demand_by_type) != job.demand:
+            raise ValueError(f"a job of {job.demand} instances needs as many by type in a queue with quota shares")
+
+    def _share_of(self, job: EngineJob) -> QuotaShare:
+        return self.shares[job.quota_share]
+
+    def line_of(self, job: EngineJob) -> HeadOfLine:
+        """Return the line of the job's share."""
+        return self.shares[job.quota_share].line
+
+    def _lane_of(self, job: EngineJob) -> Hashable:
+        return job.demand_by_type if self._options.blocking == Blocking.NONE else 0
+
+    def _close(self, share: QuotaShare, now: int) -> None:
+        super()._close(share, now)
+        self._drop_if_closed(share)
+
+    def _drop_if_closed(self, share: QuotaShare) -> None:
+        if share.is_closing and not share.open_jobs:
+            del self.shares[share.identifier]
+
+    # -- the choice --------------------------------------------------------------------------------------------------
+
+    def place(self, environment: Environment, now: int) -> Placement:
+        """Choose the jobs to place at this instant."""
+        placed: list[EngineJob] = []
+        if environment.enabled and self._waiting:
+            books = self._books(environment)
+            placed += self._fill(self._waiting.values(), books, now, may_borrow=False)
+            borrowers = [share for share in self._waiting.values() if not _set_aside(share, books)]
+            placed += self._fill(borrowers, books, now, may_borrow=True)
+        environment.held += sum(job.demand for job in placed)
+        for job in placed:
+            self._has_left(self._share_of(job), job, now)
+        return Placement(placed, [(share.line, share.head()) for share in self.shares.values()])
+
+    def _fill(self, shares: Iterable[QuotaShare], books: Books, now: int, may_borrow: bool) -> list[EngineJob]:
+        """Place what fits, the share with the oldest head first, and return it."""
+        order = DispatchOrder(shares, by_age)
+        placed: list[EngineJob] = []
+        while (turn := order.head()) is not None:
+            share, job = turn
+            fits = books.fits(share.identifier, job.demand_by_type, may_borrow)
+            if fits and job.ready_at <= now:
+                books.take(share.identifier, job.demand_by_type)
+                share.take(job, now)
+                placed.append(job)
+                order.place()
+            elif self._options.blocking != Blocking.NONE:
+                if may_borrow:
+                    _set_aside(share, books)  # a borrower has come to a job that is owed own capacity
+                order.pass_over_share()
+            elif fits:
+                order.pass_over_job()
+            else:
+                order.pass_over_lane(job.demand_by_type)
+        order.end()
+        return placed
+
+    def victims(self, environment: Environment, now: int) -> Sequence[Victim]:
+        """Choose the attempts to preempt after a pass, for those that it could not place."""
+        if not environment.enabled or not self._waiting:
+            return ()
+        books, running = self._books(environment), []
+        for share in self.shares.values():
+            for job in share.running.values():
+                if job.stop_reason is None:
+                    running.append(job)
+                else:
+                    books.give_back(share.identifier, job.demand_by_type)
+        preemptor = Preemptor(books, running, self._options.victim_rule)
+        lines: list[tuple[bool, Iterator[EngineJob]]] = []
+        for share in sorted(self._waiting.values(), key=_age_of_head):
+            ready = takewhile(lambda job: job.ready_at <= now, share.in_order())
+            first = next((job for job in ready if not (preemptor.is_own(job) and preemptor.reclaim(job))), None)
+            if first is not None:
+                lines.append((share.terms.in_share_preemption, chain((first,), ready)))
+        for may_displace, left in lines:
+            for job in left:
+                if not preemptor.admit(job, may_displace):
+                    break
+        return preemptor.victims
+
+    def blocked_reason(self, head: EngineJob, environment: Environment) -> BlockedReason | None:
+        """Return why the head of a share is blocked. None: it waits for others to end or to be preempted."""
+        if any(number > environment.limits.get(kind, 0) for kind, number in head.demand_by_type):
+            return TOO_LARGE
+        if (text := obstacle(head.quota_share, head.demand_by_type, self._terms())) is not None:
+            return over_quota(text)
+        return NO_CAPACITY if head.lacks_capacity else None
+
+    def _books(self, environment: Environment) -> Books:
+        return Books(environment.limits, self._terms(), {name: share.use for name, share in self.shares.items()})
+
+    def _terms(self) -> Mapping[str, Terms]:
+        return {name: share.terms for name, share in self.shares.items()}
+
+    def _rank_at(self, now: int) -> RankOf[QuotaShare]:
+        return by_age
+
+    # -- views -------------------------------------------------------------------------------------------------------
+
+    def snapshot(self, now: int, limit: int) -> EngineSnapshot:
+        """Return the fronts of the queue and of its shares, and capacity in use."""
+        fronts = {
+            name: next(share.positions.see([head], self._changed_at, now))
+            for name, share in self.shares.items()
+            if (head := share.head()) is not None
+        }
+        use = {
+            name: {kind: number for kind, number in share.use.items() if number}
+            for name, share in self.shares.items()
+            if share.held
+        }
+        return replace(super().snapshot(now, limit), front_of_quota_shares=fronts, instances_by_quota_share=use)
+
+
+def _set_aside(share: QuotaShare, books: Books) -> bool:
+    """Count waiting jobs as placed as far as their share's own capacity goes; returns whether there are such jobs."""
+    is_owed = False
+    for job in share.in_order():
+        if not books.is_own(share.identifier, job.demand_by_type):
+            break
+        books.take(share.identifier, job.demand_by_type)
+        is_owed = True
+    return is_owed
+
+
+def _age_of_head(share: QuotaShare) -> tuple[int, int]:
+    head = share.head()
+    assert head is not None
+    return head.created_at, head.sequence

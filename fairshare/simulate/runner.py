@@ -1,0 +1,152 @@
+"""Runs a workload on the engine and a clock of its own: no thread, no sleep, no randomness. The same in, the same out.
+
+Jobs run exactly as long as the workload says. An attempt that is preempted starts from the beginning the next time.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from fairshare.config.errors import did_you_mean
+from fairshare.model import IN_USE_STATUSES, InfeasibleError, JobStatus, UsageError
+from fairshare.scheduler.engine import Engine, JobSubmission, Transition
+from fairshare.simulate.course import NOT_YET, Course
+from fairshare.simulate.meter import Meter
+from fairshare.simulate.settings import Setting
+from fairshare.simulate.workload import Workload
+
+_STOPPED = "preempted"
+
+
+def simulate(workload: Workload, setting: Setting) -> Course:
+    """Return what happens to a workload under a setting.
+
+    Raises:
+        UsageError: a job names a queue that the setting does not have.
+        InfeasibleError: a job is larger than the pool of its queue: its queue would wait for ever.
+    """
+    _check(workload, setting)
+    return _Run(workload, setting).play()
+
+
+def _check(workload: Workload, setting: Setting) -> None:
+    too_large: dict[str, list[int]] = {}
+    for job in workload.jobs:
+        queue = job.queue or setting.queue
+        if queue not in setting.queues:
+            hint = did_you_mean(queue, setting.queues, "queues")
+            raise UsageError(
+                f"job {job.id} goes to queue {queue}, which policy {setting.name} does not have", hint=hint
+            )
+        if job.demand > setting.capacity_of(queue):
+            too_large.setdefault(queue, []).append(job.demand)
+    for queue, demands in too_large.items():
+        environment = setting.queues[queue].environment
+        raise InfeasibleError(
+            f"{len(demands)} of {len(workload.jobs)} jobs of {workload.name} need up to {max(demands)} instances; "
+            f"{environment} has {setting.capacity_of(queue)}, so they would block queue {queue} for ever",
+            hint=f"give --capacity {environment}={max(demands)}, or count in larger units with --unit",
+        )
+
+
+class _Run:
+    """One simulation. The engine's job ids are the indexes of the workload's jobs, as text."""
+
+    def __init__(self, workload: Workload, setting: Setting) -> None:
+        self._workload = workload
+        self._setting = setting
+        self._engine = Engine(setting.options)
+        for environment in setting.environments.values():
+            self._engine.reconfigure(environment, 0)
+        for queue in setting.queues.values():
+            self._engine.reconfigure(queue, 0)
+        self._engine.advance(0)
+        names, share_of = _shares(workload, setting)
+        count = len(workload.jobs)
+        self._course = Course(workload, setting, names, share_of)
+        self._course.first_starts = array("q", [NOT_YET]) * count
+        self._course.last_ends = array("q", [NOT_YET]) * count
+        self._present = array("q", [NOT_YET]) * count
+        """The number of each job's present attempt."""
+        self._meter = Meter(len(names))
+        self._names = names
+
+    def play(self) -> Course:
+        """Go from instant to instant: jobs that come, then what the engine makes of it."""
+        jobs = self._workload.jobs
+        engine, count, next_job = self._engine, len(jobs), 0
+        now: int | None
+        while True:
+            now = engine.next_event_at()
+            if next_job < count and (now is None or jobs[next_job].submit_at <= now):
+                now = jobs[next_job].submit_at
+                while next_job < count and jobs[next_job].submit_at == now:
+                    self._submit(next_job, now)
+                    next_job += 1
+            if now is None:
+                break
+            for transition in engine.advance(now):
+                self._follow(transition)
+            for order in engine.take_stops():
+                engine.report(order.job_id, order.attempt, JobStatus.FAILED, order.at, _STOPPED)
+        self._course.pressure = self._meter.read(engine.now, self._names)
+        return self._course
+
+    def _submit(self, index: int, now: int) -> None:
+        job = self._workload.jobs[index]
+        self._engine.submit(
+            JobSubmission(str(index), job.queue or self._setting.queue, job.demand, job.share, job.priority), now
+        )
+        self._meter.waits(self._course.share_of[index], now)
+
+    def _follow(self, transition: Transition) -> None:
+        to_status = transition.to_status
+        if to_status is JobStatus.SCHEDULED:
+            self._start(int(transition.job_id), transition)
+        elif to_status is JobStatus.SUCCEEDED:
+            self._stop(int(transition.job_id), transition.at)
+        elif to_status is JobStatus.RUNNABLE and transition.from_status in IN_USE_STATUSES:
+            self._preempt(int(transition.job_id), transition.at)
+        elif to_status is JobStatus.FAILED:
+            self._fail(int(transition.job_id), transition)
+
+    def _start(self, index: int, transition: Transition) -> None:
+        course, job, now = self._course, self._workload.jobs[index], transition.at
+        self._present[index] = len(course.jobs)
+        course.jobs.append(index)
+        course.starts.append(now)
+        course.ends.append(NOT_YET)
+        course.preempted.append(0)
+        if course.first_starts[index] == NOT_YET:
+            course.first_starts[index] = now
+        self._meter.starts(course.share_of[index], job.demand, now)
+        self._engine.report(transition.job_id, transition.attempt, JobStatus.SUCCEEDED, now + job.run_time)
+
+    def _stop(self, index: int, now: int) -> None:
+        course = self._course
+        course.ends[self._present[index]] = now
+        course.last_ends[index] = now
+        self._meter.stops(course.share_of[index], self._workload.jobs[index].demand, now)
+
+    def _preempt(self, index: int, now: int) -> None:
+        course = self._course
+        course.ends[self._present[index]] = now
+        course.preempted[self._present[index]] = 1
+        self._meter.stops(course.share_of[index], self._workload.jobs[index].demand, now)
+        self._meter.waits(course.share_of[index], now)
+
+    def _fail(self, index: int, transition: Transition) -> None:
+        if transition.from_status in IN_USE_STATUSES:
+            self._course.preempted[self._present[index]] = 1
+            self._stop(index, transition.at)
+        else:
+            self._meter.leaves(self._course.share_of[index], transition.at)
+
+
+def _shares(workload: Workload, setting: Setting) -> tuple[list[str], array[int]]:
+    """Return the names of all shares, sorted, and the index of each job's."""
+    several = len({job.queue or setting.queue for job in workload.jobs}) > 1
+    labels = [f"{job.queue or setting.queue}/{job.share}" if several else job.share for job in workload.jobs]
+    names = sorted(set(labels))
+    index = {name: number for number, name in enumerate(names)}
+    return names, array("q", [index[label] for label in labels])

@@ -1,0 +1,83 @@
+"""Changes of a project file for a what-if: ``queues.gpu.fairshare.shares.LOWPRI.weight_factor=8``.
+
+The file is changed as a tree and checked anew, so a variant obeys every rule that a file does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import TypeVar
+
+from fairshare.config.project import Project, check_document
+from fairshare.config.yaml_source import Entry, MapNode, Node, Scalar, parse_yaml, read_text
+from fairshare.model import UsageError
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+Change = tuple[str, str]
+"""A key and the value it gets; "" = the key is removed."""
+
+
+def parse_change(text: str) -> Change:
+    """Return key and value of ``KEY=VALUE``.
+
+    Raises:
+        UsageError: not of this form.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not all(key.strip().split(".")):
+        raise UsageError(
+            f"--set {text}: this is no KEY=VALUE", hint="write queues.gpu.fairshare.shares.LOWPRI.weight_factor=8"
+        )
+    return key.strip(), value.strip()
+
+
+def variants(changes: Sequence[tuple[Key, Value]]) -> Iterator[tuple[tuple[Key, Value], ...]]:
+    """Yield the variants that changes describe: all together, and one for each value of a key that has several.
+
+    No change at all is one variant.
+    """
+    values: dict[Key, list[tuple[Key, Value]]] = {}
+    for change in changes:
+        values.setdefault(change[0], []).append(change)
+    return product(*values.values())
+
+
+def variant_name(name: str, changes: Sequence[Change]) -> str:
+    """Return a short name: that of the file, with the last two words of each key and the value."""
+    words = (f"{'.'.join(key.split('.')[-2:])}={value}" for key, value in changes)
+    return f"{name} {', '.join(words)}"
+
+
+def changed_project(path: Path, changes: Sequence[Change]) -> Project:
+    """Return a project file as it would be with some changes.
+
+    Raises:
+        InvalidFileError: the file, or what becomes of it, is wrong.
+        UsageError: a key leads through something that is no mapping.
+    """
+    document = parse_yaml(read_text(path), str(path))
+    for key, value in changes:
+        root = _changed(document.root, key.split("."), value, key)
+        document = replace(document, root=root)
+    return check_document(document, path)
+
+
+def _changed(node: Node, steps: Sequence[str], value: str, key: str) -> MapNode:
+    if not isinstance(node, MapNode):
+        raise UsageError(f"--set {key}: there is no mapping around {steps[0]}", hint="name a key of the project file")
+    step, *below = steps
+    entries = dict(node.entries)
+    if not below and not value:
+        entries.pop(step, None)
+    else:
+        old = entries.get(step)
+        inner: Node = old.value if old is not None else MapNode({}, node.line, node.column)
+        new = _changed(inner, below, value, key) if below else Scalar(value, False, node.line, node.column)
+        line, column = (old.line, old.column) if old is not None else (node.line, node.column)
+        entries[step] = Entry(step, line, column, new)
+    return replace(node, entries=entries)

@@ -1,0 +1,113 @@
+"""``fairshare policy test`` and ``fairshare policy lint``."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+STREAMS = """\
+duration: 12h
+streams:
+  HIGHPRI: {arrivals: {fixed: {every: 30m}}, size: 4, run_time: 50m}
+  LOWPRI: {arrivals: {bursts: {every: 6h, jobs: 30, over: 1m}}, run_time: 2h}
+"""
+
+ASSERTIONS = """\
+policy_tests:
+  - HIGHPRI p95 wait < 10h on scenarios/monday.yaml
+  - no share waits > 1s
+"""
+
+
+@pytest.fixture
+def asserted(cli) -> None:
+    (cli.cwd / "scenarios").mkdir()
+    (cli.cwd / "scenarios" / "monday.yaml").write_text(STREAMS)
+    with (cli.cwd / "fairshare.yaml").open("a") as file:
+        file.write(ASSERTIONS)
+
+
+@pytest.mark.usefixtures("asserted")
+def test_assertions_as_a_table(cli):
+    assert cli("policy", "test") == 5
+    head, passed, failed, *rest = cli.out.splitlines()
+
+    assert head.split() == ["ASSERTION", "WORKLOAD", "FOUND"]
+    assert passed.split()[:6] == ["ok", "HIGHPRI", "p95", "wait", "<", "10h"]
+    assert failed.split()[:6] == ["FAILED", "no", "share", "waits", ">", "1s"]
+    assert "HIGHPRI max wait" in failed
+    assert rest[-1].startswith("Model 1.0: history_weight 0.9, blocking queue")
+    assert cli.err == "1 of 2 assertions failed\n"
+
+
+@pytest.mark.usefixtures("asserted")
+def test_assertions_as_a_document_and_as_junit(cli):
+    cli("policy", "test", "-o", "json")
+    found = json.loads(cli.out)
+    assert (found["kind"], found["passed"]) == ("PolicyTests", False)
+    assert [(each["workload"], each["passed"]) for each in found["assertions"]] == [
+        ("monday.yaml", True),
+        ("monday.yaml", False),
+    ]
+
+    assert cli("policy", "test", "-o", "junit") == 5
+    suite = ElementTree.fromstring(cli.out)[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.find("failure") is None for case in suite] == [True, False]
+
+
+@pytest.mark.usefixtures("asserted")
+def test_more_workloads_are_for_assertions_that_name_none(cli):
+    quiet = cli.cwd / "quiet.yaml"
+    quiet.write_text("duration: 1h\nstreams: {HIGHPRI: {arrivals: {fixed: {every: 1h}}, run_time: 1m}}\n")
+    cli("policy", "test", str(quiet), "-o", "json")
+
+    assert [(each["workload"], each["passed"]) for each in json.loads(cli.out)["assertions"]] == [
+        ("monday.yaml", True),
+        ("quiet.yaml", True),
+        ("monday.yaml", False),
+    ]
+
+
+def test_nothing_is_asserted(cli):
+    assert cli("policy", "test") == 2
+    assert "asserts nothing: it has no policy_tests" in cli.err
+
+
+def test_an_assertion_without_any_workload(cli):
+    with (cli.cwd / "fairshare.yaml").open("a") as file:
+        file.write("policy_tests: [no share waits > 4h]\n")
+
+    assert cli("policy", "test") == 2
+    assert '"no share waits > 4h": on which workload?' in cli.err
+
+
+def test_a_policy_without_traps(cli):
+    assert cli("policy", "lint") == 0
+    assert cli.out == "No traps found.\n"
+    assert cli("policy", "lint", "-o", "junit") == 0
+    assert ElementTree.fromstring(cli.out)[0].get("failures") == "0"
+
+
+def test_traps_with_their_places(cli):
+    path = cli.cwd / "fairshare.yaml"
+    path.write_text(path.read_text().replace("HIGHPRI: {weight_factor: 1}", "HIGHPRI: {weight_factor: 9}"))
+    jobs = cli.cwd / "jobs.yaml"
+    jobs.write_text("jobs: [{name: a, compute: {instance_type: ml.g6.12xlarge, instance_count: 20}, share: MIDPRI}]\n")
+
+    assert cli("policy", "lint", str(jobs)) == 5
+    weights, swap, large, _, total = cli.out.splitlines()
+    assert weights.startswith(f"{path}:11:9: P01: queue gpu gives HIGHPRI less than LOWPRI")
+    assert swap.startswith("  swap them")
+    assert large.startswith(f"{jobs}:1:75: P05: job a needs 20 instances at once, and queue gpu has 16")
+    assert total == "2 findings."
+
+    assert cli("policy", "lint", "-o", "json") == 5
+    assert [each["code"] for each in json.loads(cli.out)["findings"]] == ["P01"]
+
+
+def test_other_answers_are_not_tests(cli):
+    assert cli("queue", "-o", "junit") == 2
+    assert "this answer cannot be printed as junit" in cli.err

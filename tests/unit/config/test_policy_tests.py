@@ -1,0 +1,62 @@
+"""Assertions about policies, as they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairshare.config.policy_tests import PolicyTest, parse_policy_test
+from fairshare.config.project import parse_project
+from fairshare.model import InvalidFileError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A p95 wait < 10m on s/mon day.yaml", PolicyTest("", "p95", "<", 600, "A", workload="s/mon day.yaml")),
+        ("team-7 mean wait <= 90", PolicyTest("", "mean", "<=", 90, "team-7")),
+        ("no share waits > 4h", PolicyTest("", "max", ">", 14_400, is_refused=True)),
+        ("LOWPRI gets >=10% when  busy", PolicyTest("", "portion", ">=", 0.1, "LOWPRI", when_busy=True)),
+        ("LOWPRI gets < 33.3%", PolicyTest("", "portion", "<", 0.333, "LOWPRI")),
+        ("utilization >= 80% when busy on a.swf", PolicyTest("", "utilization", ">=", 0.8, None, True, False, "a.swf")),
+        ("utilisation > 50%", PolicyTest("", "utilization", ">", 0.5)),
+    ],
+)
+def test_what_can_be_asserted(text: str, expected: PolicyTest) -> None:
+    read = parse_policy_test(text)
+
+    assert read.text == " ".join(text.split())
+    assert PolicyTest("", *list(vars(read).values())[1:]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("HIGHPRI p95 wait < soon", '"soon" is not a duration'),
+        ("HIGHPRI p90 wait < 10m", "is not an assertion that can be tested"),
+        ("LOWPRI gets >= 10", '"10" is not a part: write per cent, as in 10%'),
+        ("LOWPRI gets >= 110%", '"110%" is not a part'),
+        ("no share waits < 4h", "is not an assertion that can be tested"),
+        ("no share waits > 4h when busy", 'leave "when busy" out'),
+        ("A max wait < 4h on ", "is not an assertion that can be tested"),
+        ("", "must be an assertion"),
+    ],
+)
+def test_what_cannot_be_asserted_is_told_with_its_place(text: str, message: str) -> None:
+    project = f'version: 1\nstack: a\npolicy_tests:\n  - utilization > 5%\n  - "{text}"\n'
+
+    with pytest.raises(InvalidFileError) as refused:
+        parse_project(project, Path("fairshare.yaml"))
+
+    (problem,) = refused.value.problems
+    assert (problem.line, problem.key) == (5, "policy_tests[1]")
+    assert message in problem.message
+    assert "HIGHPRI p95 wait < 10m, no share waits > 4h" in problem.hint
+
+
+def test_a_bound_that_is_reached() -> None:
+    assert parse_policy_test("A max wait <= 10").holds(10)
+    assert not parse_policy_test("A max wait < 10").holds(10)
+    assert parse_policy_test("no share waits > 10").holds(10)
+    assert not parse_policy_test("no share waits >= 10").holds(10)

@@ -29,15 +29,19 @@ class SubmitProgress:
         out: where it is shown.
         clock: for what is expected, which windows of the wall clock decide, too.
         rate: calls a second; 0 = no limit.
+        done_at: when all jobs are expected to have ended, ms, if all goes as planned; None = not known.
     """
 
-    def __init__(self, plan: SubmitPlan, out: Output, clock: Clock, rate: float) -> None:
+    def __init__(self, plan: SubmitPlan, out: Output, clock: Clock, rate: float, done_at: int | None = None) -> None:
         from fairshare.submit.waves import Timetable
 
         self._plan = plan
         self._out = out
         self._clock = clock
         self._rate = rate
+        self._done_at = done_at
+        self._late = 0
+        """By how much the waves are later than planned, ms."""
         self._timetable = Timetable(plan.waves, plan.rules.gate)
         self._taken = 0
         """Jobs of the waves that have started."""
@@ -113,6 +117,7 @@ class SubmitProgress:
         self._wave = wave.number
         self._last_wave = max(self._last_wave, wave.number)
         self._taken += wave.count
+        self._late = max(self._late, at - wave.starts_at)
         if self._timetable.next is not None:
             self._timetable.started(at)
         if self._bar is None:
@@ -121,12 +126,15 @@ class SubmitProgress:
             self._line(f"{line} ({outlook})" if outlook else line)
 
     def _outlook(self, now: int) -> str:
-        """What is expected of the waves that are left, empty when none is."""
+        """What is expected of the waves that are left, and of the end of all jobs; empty when nothing is."""
         from fairshare.submit.waves import remaining
 
         unsent = max(0, self._taken - len(self._sent) - self._refused)
         wall, held = self._clock.wall(), self._plan.may_be_held
-        return remaining(self._timetable, now, wall, self._rate, unsent, at_earliest=held)
+        parts = [remaining(self._timetable, now, wall, self._rate, unsent, at_earliest=held)]
+        if self._done_at is not None and (left := self._done_at + self._late - now) > 0:
+            parts.append(f"all done in {elapsed(left)}")
+        return ", ".join(filter(None, parts))
 
     def _tell_once(self, why: str) -> None:
         """Say what is waited for: on a terminal all the time, elsewhere once."""

@@ -81,12 +81,14 @@ def _progress(context: AppContext, recovery: Recovery, rate: float) -> Iterator[
     """Say what is left, then show how it is sent."""
     from fairshare.cli.progress import SubmitProgress
     from fairshare.cli.start_times import shown_zone
+    from fairshare.cli.submit_view import expected_of
     from fairshare.submit.forecast import plan_lines, recent_runs
 
     record, plan = recovery.record, recovery.plan
     before = record.count("sent") - len(recovery.found)
     found = f", {len(recovery.found)} found that had no answer" if recovery.found else ""
     context.out.talk(f"Run {record.run_id}: {before} of {count(len(record.jobs), 'job')} sent before{found}")
+    done_at = None
     if not plan.jobs:
         context.out.talk("Nothing is left to send")
     elif context.out.is_for_people:
@@ -99,5 +101,6 @@ def _progress(context: AppContext, recovery: Recovery, rate: float) -> Iterator[
             is_simulated=context.session.is_loopback,
         )
         context.out.talk("\n".join([f"{count(len(plan.jobs), 'job')} to send", *lines]))
-    with SubmitProgress(plan, context.out, context.clock, rate) as progress:
+        done_at = expected_of(context, plan, rate).finish_at
+    with SubmitProgress(plan, context.out, context.clock, rate, done_at) as progress:
         yield progress.on_event

@@ -14,7 +14,7 @@ from fairshare.cli.only_failed import labels_to_send, show_nothing_left, tell_mi
 from fairshare.cli.submit_flags import JobFlags, PaceFlags, QueueFlags, RunFlags, TargetFlags
 from fairshare.cli.submit_options import submit_options
 from fairshare.cli.submit_targets import read_target
-from fairshare.cli.submit_view import finish, plan_text, show_plan
+from fairshare.cli.submit_view import expected_of, finish, plan_text, show_plan
 from fairshare.cli.triggers import export_run, script_kind
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ def _send(context: AppContext, run: PreparedRun) -> RunResult:
     from fairshare.cli.progress import SubmitProgress
     from fairshare.cli.submission import send_run
 
+    done_at = None
     if context.out.is_for_people:
         context.out.talk(plan_text(context, run))
-    with SubmitProgress(run.plan, context.out, context.clock, run.rate) as progress:
+        done_at = expected_of(context, run.plan, run.rate).finish_at
+    with SubmitProgress(run.plan, context.out, context.clock, run.rate, done_at) as progress:
         return send_run(context, run, progress.on_event)

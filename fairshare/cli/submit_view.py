@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fairshare.cli.submission import PreparedRun
     from fairshare.insight.wait import WaitResult
     from fairshare.submit.dispatch import RunResult, SubmitPlan
+    from fairshare.submit.forecast import Prediction
 
 _LEFT_OUT_SHOWN: Final = 5
 
@@ -72,11 +73,15 @@ def plan_text(context: AppContext, run: PreparedRun) -> str:
     )
 
 
-def _prediction(context: AppContext, run: PreparedRun) -> dict[str, Any]:
+def expected_of(context: AppContext, plan: SubmitPlan, rate: float) -> Prediction:
+    """Return when a plan is expected to be sent and done, from what this machine knows of earlier runs."""
     from fairshare.submit.forecast import predict, recent_runs
 
-    is_simulated = context.session.is_loopback
-    expected = predict(run.plan, run.rate, past=recent_runs(context.runs_dir), is_simulated=is_simulated)
+    return predict(plan, rate, past=recent_runs(context.runs_dir), is_simulated=context.session.is_loopback)
+
+
+def _prediction(context: AppContext, run: PreparedRun) -> dict[str, Any]:
+    expected = expected_of(context, run.plan, run.rate)
     return {
         "sent_at": None if expected.sent_at is None else utc_time(expected.sent_at),
         "finish_at": None if expected.finish_at is None else utc_time(expected.finish_at),

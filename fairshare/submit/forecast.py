@@ -206,6 +206,7 @@ def _finish_line(plan: SubmitPlan, times: RunTimes | None, end: int | None, now:
         return f"  Prediction: the finish is not known, since no run times are; {limit}"
     if end is None:
         return "  Prediction: the finish is not known, since jobs wait for others"
+    end += max(0, now - plan.waves[0].starts_at)  # it took a while to make the plan
     instances = sum(plan.capacities.values())
     pool = f"{instances} instances" if instances else "as many instances as it takes"
     when = f"{at_offset(end, zone)}, in {format_duration(max(0, end - now) // 1000)}"

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,19 +34,6 @@ jobs:
     sweep: {token: [pl4nted_5, pl4nted_6]}
   - {name: second, source: src/train.py, after: [{job: first, when: failed}]}
 """
-REQUEST = {
-    "TrainingJobName": "raw",
-    "RoleArn": "arn:aws:iam::123456789012:role/MLTraining",
-    "AlgorithmSpecification": {
-        "TrainingImage": "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1",
-        "TrainingInputMode": "File",
-    },
-    "OutputDataConfig": {"S3OutputPath": "s3://sagemaker-us-east-1-123456789012/out"},
-    "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
-    "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-    "Environment": {"MY_SECRET": "pl4nted_7", "FAIRSHARE_SIM_SECONDS": "1"},
-    "HyperParameters": {"url": "https://host/x?token=pl4nted_8"},
-}
 
 Say = Callable[..., str]
 
@@ -89,13 +77,17 @@ def test_c46_no_output_of_a_run_shows_a_planted_secret(say: Say, tmp_path: Path)
 
 
 def test_c46_a_raw_request_from_stdin_shows_no_planted_secret(
-    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw_request: dict[str, Any]
 ) -> None:
+    secret = raw_request | {
+        "Environment": {"MY_SECRET": "pl4nted_7", "FAIRSHARE_SIM_SECONDS": "1"},
+        "HyperParameters": {"url": "https://host/x?token=pl4nted_8"},
+    }
     said = []
     for flags, request, code in [
-        (("--dry-run",), REQUEST, 0),
-        (("--run-id", "raw"), REQUEST, 0),
-        (("--debug",), REQUEST | {"StoppingCondition": {"MaxRuntimeInSeconds": "pl4nt"}}, 2),
+        (("--dry-run",), secret, 0),
+        (("--run-id", "raw"), secret, 0),
+        (("--debug",), secret | {"StoppingCondition": {"MaxRuntimeInSeconds": "pl4nt"}}, 2),
     ]:
         monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(request)))
         said.append(say("submit", "-", *flags, code=code))

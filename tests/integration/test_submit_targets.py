@@ -24,18 +24,6 @@ queues:
 defaults: {share: HIGHPRI, instance_type: ml.m5.large, role: MLTraining}
 tags: {team: search}
 """
-REQUEST: dict[str, Any] = {
-    "TrainingJobName": "raw",
-    "RoleArn": "arn:aws:iam::123456789012:role/MLTraining",
-    "AlgorithmSpecification": {
-        "TrainingImage": "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1",
-        "TrainingInputMode": "File",
-    },
-    "OutputDataConfig": {"S3OutputPath": "s3://sagemaker-us-east-1-123456789012/out"},
-    "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
-    "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-    "Environment": {"FAIRSHARE_SIM_SECONDS": "1"},
-}
 
 Submit = Callable[..., tuple[int, Any]]
 
@@ -58,8 +46,8 @@ def submit(project: Path, fast_server: LocalServer, capsys: pytest.CaptureFixtur
     return call
 
 
-def test_a_raw_request_is_swept_and_runs(submit: Submit, project: Path) -> None:
-    (project / "raw.json").write_text(json.dumps({**REQUEST, "Tags": [{"Key": "kind", "Value": "raw"}]}))
+def test_a_raw_request_is_swept_and_runs(submit: Submit, project: Path, raw_request: dict[str, Any]) -> None:
+    (project / "raw.json").write_text(json.dumps({**raw_request, "Tags": [{"Key": "kind", "Value": "raw"}]}))
 
     code, sent = submit("--payload", "raw.json", "--sweep", "lr=0.1,0.01", "--wait")
 
@@ -68,8 +56,8 @@ def test_a_raw_request_is_swept_and_runs(submit: Submit, project: Path) -> None:
     assert {job["outcome"] for job in sent["jobs"]} == {"SUCCEEDED"}
 
 
-def test_a_raw_request_is_sent_as_it_is_written(submit: Submit, project: Path) -> None:
-    (project / "raw.json").write_text(json.dumps(REQUEST))
+def test_a_raw_request_is_sent_as_it_is_written(submit: Submit, project: Path, raw_request: dict[str, Any]) -> None:
+    (project / "raw.json").write_text(json.dumps(raw_request))
 
     code, plan = submit("raw.json", "--dry-run", "--priority", "7")
 
@@ -77,18 +65,20 @@ def test_a_raw_request_is_sent_as_it_is_written(submit: Submit, project: Path) -
     sent = request["payload"]
     assert code == 0
     assert {key: value for key, value in sent.items() if key != "TrainingJobName"} == {
-        key: value for key, value in REQUEST.items() if key != "TrainingJobName"
+        key: value for key, value in raw_request.items() if key != "TrainingJobName"
     }
     assert (request["scheduling_priority"], request["tags"]["team"], plan["uploads"]) == (7, "search", [])
 
 
-def test_a_wrong_raw_request_is_refused_with_all_that_is_wrong(submit: Submit, project: Path) -> None:
+def test_a_wrong_raw_request_is_refused_with_all_that_is_wrong(
+    submit: Submit, project: Path, raw_request: dict[str, Any]
+) -> None:
     wrong = {
-        **REQUEST,
+        **raw_request,
         "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 9},
         "HyperParameters": {"n": 1},
     }
-    (project / "raw.jsonl").write_text(json.dumps(REQUEST) + "\n" + json.dumps(wrong) + "\n")
+    (project / "raw.jsonl").write_text(json.dumps(raw_request) + "\n" + json.dumps(wrong) + "\n")
 
     code, error = submit("raw.jsonl")
 

@@ -36,9 +36,9 @@ Say = Callable[..., list[str]]
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
     """The lines that are said about events of a run of so many jobs, in waves of two, 90 s apart."""
 
-    def lines(*events: Event, jobs: int = 1, rate: float = 0) -> list[str]:
+    def lines(*events: Event, jobs: int = 1, rate: float = 0, done_at: int | None = None) -> list[str]:
         plan = SubmitPlan(RunIdentity("run", 0, "us-west-2", "1"), plan_waves(jobs, 2, 90, 0), (JOB,) * jobs)
-        with SubmitProgress(plan, Output(), VirtualClock(), rate) as progress:
+        with SubmitProgress(plan, Output(), VirtualClock(), rate, done_at) as progress:
             for event in events:
                 progress.on_event(event)
         return capsys.readouterr().err.splitlines()
@@ -53,6 +53,17 @@ def test_each_wave_says_what_is_expected_of_those_that_are_left(say: Say) -> Non
         "Wave 1 of 3: 2 jobs (next in 1 min 30 s, all sent in 3 min)",
         "Wave 2 of 3: 2 jobs (next in 1 min 30 s, all sent in 1 min 30 s)",
         "Wave 3 of 3: 2 jobs",
+    ]
+
+
+def test_the_predicted_finish_is_kept_current(say: Say) -> None:
+    first, second, third = plan_waves(6, 2, 90, 0)
+    late = [WaveStarted(first, 0), WaveStarted(second, 150_000), WaveStarted(third, 240_000)]
+
+    assert say(*late, jobs=6, done_at=600_000) == [
+        "Wave 1 of 3: 2 jobs (next in 1 min 30 s, all sent in 3 min, all done in 10 min)",
+        "Wave 2 of 3: 2 jobs (next in 1 min 30 s, all sent in 1 min 30 s, all done in 8 min 30 s)",
+        "Wave 3 of 3: 2 jobs (all done in 7 min)",
     ]
 
 

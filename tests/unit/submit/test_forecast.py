@@ -169,6 +169,11 @@ def test_a_plan_says_when_all_will_be_done_and_how_that_is_known(make_plan: Make
     ]
 
 
+def test_a_plan_that_took_a_while_to_make_ends_later(make_plan: MakePlan) -> None:
+    [*_, last] = plan_lines(make_plan(payload("600")), 4, now=T0 + MINUTE, zone=UTC, is_simulated=True)
+    assert last.startswith("  Prediction: all done by 2026-11-30 18:11 +0000, in 10 min ")
+
+
 def test_a_program_is_told_the_same(make_plan: MakePlan) -> None:
     plan = make_plan(*[payload("600")] * 8, size=4, interval=90)
     basis = "FAIRSHARE_SIM_SECONDS"

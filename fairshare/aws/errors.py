@@ -125,9 +125,12 @@ def translated(doing: str, caller: Caller, *, keep_answers: bool = False) -> Ite
         FairshareError: see `translate`.
     """
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
+    except ResponseParserError as error:
+        raise cut_off(doing) from error
     except (BotoCoreError, ClientError) as error:
         raise translate(error, doing=doing, caller=caller, keep_answers=keep_answers) from error
 
@@ -149,6 +152,11 @@ def translate(error: Exception, *, doing: str, caller: Caller, keep_answers: boo
     if isinstance(error, tuple(getattr(boto, name) for name in _NO_ANSWER)):
         return ServiceError(message, aws_code=type(error).__name__, hint=_no_answer_hint(error, caller))
     return FairshareError(message, hint="This request could not be sent. Check the region and the names in it.")
+
+
+def cut_off(doing: str) -> ServiceError:
+    """Return what an answer is that ended in the middle: as good as none, whatever was done (case C22)."""
+    return ServiceError(f"Cannot {doing}: the answer was cut off", hint="This may pass: run the same command again.")
 
 
 def _from_answer(answer: Any, *, doing: str, caller: Caller, keep_answers: bool) -> FairshareError:

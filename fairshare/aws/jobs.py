@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 from fairshare.aws.answers import SERVICE_TYPE
-from fairshare.aws.errors import translated
+from fairshare.aws.errors import cut_off, translated
 from fairshare.aws.paging import pages
 from fairshare.aws.session import AwsSession
 from fairshare.model import (
@@ -52,8 +52,11 @@ class BatchJobs(JobBackend):
             CredentialsError: there are no credentials, or they are refused.
         """
         client = self._session.client("batch", retries=0)
-        with translated(f"submit job {request.job_name}", self._session.caller, keep_answers=True):
+        doing = f"submit job {request.job_name}"
+        with translated(doing, self._session.caller, keep_answers=True):
             answer = client.submit_service_job(**submit_request(request))
+        if "jobId" not in answer:  # botocore takes an empty body for an answer without fields
+            raise cut_off(doing)
         return JobRef(answer["jobId"], answer.get("jobArn", ""), answer["jobName"])
 
     def find(self, queue: str, job_name: str) -> JobSummary | None:

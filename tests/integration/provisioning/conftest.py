@@ -29,7 +29,7 @@ def _text(
     queues: str | None = None,
     alarms: str = "{enabled: false}",
 ) -> str:
-    """``fairshare.yaml`` of stack lab: an environment, a fair-share queue, a FIFO queue, and the alarms that are said."""
+    """``fairshare.yaml`` of stack lab: an environment, a fair-share queue, a FIFO queue, and the alarms given."""
     queues = queues or (
         "  train:\n"
         "    service_environment: pool\n"

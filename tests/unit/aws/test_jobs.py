@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.parsers import ResponseParserError
 from botocore.stub import Stubber
 
 from fairshare.aws.jobs import BatchJobs, submit_request
@@ -143,6 +144,23 @@ def test_submit_leaves_the_answer_to_the_caller(
 
     assert (caught.value.aws_code, caught.value.http_status) == (code, status)
     assert caught.value.is_transient is transient
+
+
+@pytest.mark.parametrize("answer", [{}, ResponseParserError("Unable to parse response")])
+def test_c22_an_answer_that_was_cut_off_is_no_answer(
+    session_of: Callable[..., Any], answer: dict[str, Any] | ResponseParserError
+) -> None:
+    class Cut:
+        def submit_service_job(self, **request: Any) -> dict[str, Any]:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    with pytest.raises(ServiceError, match="Cannot submit job digits: the answer was cut off") as caught:
+        BatchJobs(session_of(batch=Cut())).submit(REQUEST)
+
+    assert caught.value.http_status is None
+    assert caught.value.is_transient
 
 
 def test_submit_with_expired_credentials_is_no_service_error(batch: tuple[BatchJobs, Stubber]) -> None:

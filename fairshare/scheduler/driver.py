@@ -6,7 +6,9 @@ clock, or the moment an API call arrives.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from fairshare.scheduler.clock import Clock
@@ -29,10 +31,11 @@ def settle(engine: Engine, executor: Executor, now: int) -> list[Transition]:
 
     Returns the transitions in order. Calling it late, or in several steps, gives the same ones.
     """
-    while engine.step(now):
-        for job in engine.take_starts():
-            executor.start(job, engine.now)
-        _pass_on_stops(engine, executor)
+    with collector_at_rest():
+        while engine.step(now):
+            for job in engine.take_starts():
+                executor.start(job, engine.now)
+            _pass_on_stops(engine, executor)
     transitions = engine.advance(now)
     _pass_on_stops(engine, executor)
     return transitions
@@ -41,6 +44,21 @@ def settle(engine: Engine, executor: Executor, now: int) -> list[Transition]:
 def _pass_on_stops(engine: Engine, executor: Executor) -> None:
     for order in engine.take_stops():
         executor.stop(engine.job(order.job_id), order.at)
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Look for no garbage meanwhile: an engine makes much that stays and no cycles. A quarter of a long run's time.
+
+    `settle` does so by itself; who loads a large workload into an engine does it around that as well.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def run(

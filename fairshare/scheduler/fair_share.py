@@ -25,7 +25,7 @@ from fairshare.scheduler.policy import (
     parse_weight,
     usable_instances,
 )
-from fairshare.scheduler.queues import Environment, LineQueue, Placement
+from fairshare.scheduler.queues import Environment, LineQueue
 from fairshare.scheduler.shares import Lane, Rank, RankOf, Share
 
 NEVER: Final = -1
@@ -159,13 +159,9 @@ class FairShareQueue(LineQueue[WeightedShare]):
 
     # -- the choice ----------------------------------------------------------------------------------------------
 
-    def place(self, environment: Environment, now: int) -> Placement:
-        """Choose the jobs to place at this instant."""
+    def _usable(self, environment: Environment, now: int) -> int:
         if self._idle:
             self._forget_idle(now)
-        return super().place(environment, now)
-
-    def _usable(self, environment: Environment) -> int:
         if not self._policy.compute_reservation:
             return environment.max_capacity
         return usable_instances(environment.max_capacity, self._policy.compute_reservation, len(self.shares))

@@ -166,7 +166,8 @@ class UsageWindow:
 
         Whatever is held later, the first falls no faster than by twice the second a millisecond.
         """
-        start = now - self.window
+        window, held = self.window, self.held
+        start = now - window
         if self._stretches and self._stretches[0][0] < start:
             self._forget(start)
         area = self._lengths
@@ -178,12 +179,14 @@ class UsageWindow:
                 moment += self._edge_held * inside * inside
             else:
                 self._edge_held = 0
-        if self.held:
+        if held:
             before = self._since - start
-            if before < 0:
-                before = 0
-            area += self.held * (self.window - before)
-            moment += self.held * (self.window * self.window - before * before)
+            if before <= 0:
+                area += held * window
+                moment += held * window * window
+            else:
+                area += held * (window - before)
+                moment += held * (window * window - before * before)
         return moment, area
 
     def copy(self) -> UsageWindow:

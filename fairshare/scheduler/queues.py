@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple
+from typing import Any, ClassVar, Final, Generic, NamedTuple
 
 from fairshare.scheduler.commands import Blocking, EngineOptions, TimeLimit
 from fairshare.scheduler.heads import NO_CAPACITY, TOO_LARGE, BlockedReason, HeadOfLine
@@ -50,17 +50,13 @@ Heads = Sequence[tuple[HeadOfLine, EngineJob | None]]
 """Lines, each with the first job that could not be placed; None: every job of it could."""
 
 
-class Placement(NamedTuple):
-    """What a pass over a queue did: the jobs to dispatch, in order, each already counted as held, and who is left.
+Placement = tuple[Sequence[EngineJob], Heads]
+"""What a pass over a queue did: the jobs to dispatch, in order, each already counted as held, and the heads left over.
 
-    Heads are looked for only where it matters who they are; otherwise there are none.
-    """
+Heads are looked for only where it matters who they are; otherwise there are none.
+"""
 
-    placed: Sequence[EngineJob]
-    heads: Heads
-
-
-NOTHING = Placement((), ())
+NOTHING: Final[Placement] = ((), ())
 
 
 class Victim(NamedTuple):
@@ -240,7 +236,8 @@ class LineQueue(Queue[ShareT]):
     def place(self, environment: Environment, now: int) -> Placement:
         """Choose the jobs to place at this instant. Unless the options say otherwise the head holds up the queue."""
         watches = self._watches_head(environment)
-        free = self._usable(environment) - environment.held if environment.enabled else 0
+        usable = self._usable(environment, now)
+        free = usable - environment.held if environment.enabled else 0
         if not watches and (free <= 0 or not self._waiting):
             return NOTHING
         if self._options.blocking == Blocking.QUEUE:
@@ -249,7 +246,7 @@ class LineQueue(Queue[ShareT]):
             placed, head = self._place_around(free, now)
         for job in placed:
             environment.held += job.demand
-        return Placement(placed, ((self._line, head),) if watches else ())
+        return placed, ((self._line, head),) if watches else ()
 
     def _place_in_line(self, free: int, now: int, watches: bool) -> tuple[list[EngineJob], EngineJob | None]:
         """Place jobs until one does not fit, and return them and, where it matters, that one."""
@@ -298,7 +295,8 @@ class LineQueue(Queue[ShareT]):
     def _first(self, now: int) -> ShareT | None:
         """Return the share whose head goes first, of the shares with a waiting job."""
 
-    def _usable(self, environment: Environment) -> int:
+    def _usable(self, environment: Environment, now: int) -> int:
+        """Return how many instances may be in use at all; asked once at the beginning of a pass."""
         return environment.max_capacity
 
     def _watches_head(self, environment: Environment) -> bool:

@@ -107,6 +107,11 @@ class QuotaQueue(Queue[QuotaShare]):
             raise ValueError(f"quota share {share.identifier} is being deleted")
         if not share.enabled:
             raise ValueError(f"quota share {share.identifier} is disabled: it takes no new jobs")
+        for instance_type, number in job.demand_by_type:
+            if number < 1:
+                raise ValueError(f"a job needs at least 1 instance of {instance_type}, not {number}")
+            if [kind for kind, _ in job.demand_by_type].count(instance_type) > 1:
+                raise ValueError(f"a job names instance type {instance_type} twice")
         if sum(number for _, number in job.demand_by_type) != job.demand:
             raise ValueError(f"a job of {job.demand} instances needs as many by type in a queue with quota shares")
 
@@ -141,7 +146,7 @@ class QuotaQueue(Queue[QuotaShare]):
         environment.held += sum(job.demand for job in placed)
         for job in placed:
             self._has_left(self._share_of(job), job, now)
-        return Placement(placed, [(share.line, share.head()) for share in self.shares.values()])
+        return placed, [(share.line, share.head()) for share in self.shares.values()]
 
     def _fill(self, shares: Iterable[QuotaShare], books: Books, now: int, may_borrow: bool) -> list[EngineJob]:
         """Place what fits, the share with the oldest head first, and return it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,6 +65,7 @@ CALL_NOTHING = {
     "export": "reads fairshare.yaml",
     "help": "reads nothing",
     "local": "is the other side",
+    "policy": "reads fairshare.yaml and workloads",
     "runs": "reads the journals of this machine",
     "simulate": "reads files",
 }
@@ -83,6 +85,7 @@ NEEDS_NONE = {"sts:GetCallerIdentity"}
 (https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html)."""
 
 ACTIONS = {
+    "service-quotas:ListServiceQuotas": "servicequotas:ListServiceQuotas",
     "s3:HeadObject": "s3:GetObject",
     "s3:HeadBucket": "s3:ListBucket",
     "s3:ListObjectsV2": "s3:ListBucket",
@@ -308,6 +311,7 @@ def _play(recorder: Recorder) -> None:
     with recorder.acting_as("submitter"):
         recorder("cancel", waiting[0]["job_id"], "--yes")
     _forget_sources(recorder.aws)
+    shutil.rmtree(recorder.folder / "state" / "cache")  # another person's machine asks for the quotas itself
     with recorder.acting_as("fifo submitter"):
         recorder("submit", "long.yaml", "--run-id", "third", "-q", "line", "--notify", f"sns:{TOPIC}")
         recorder("resume", "third")

@@ -12,7 +12,14 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import strategies as st
 
-from fairshare.model import FairsharePolicy, JobStatus, ShareAttributes
+from fairshare.model import (
+    CapacityLimit,
+    FairsharePolicy,
+    JobStatus,
+    QuotaSharePolicy,
+    ShareAttributes,
+    SharingStrategy,
+)
 from fairshare.scheduler.driver import settle
 from fairshare.scheduler.engine import (
     Blocking,
@@ -22,11 +29,14 @@ from fairshare.scheduler.engine import (
     JobSubmission,
     PutEnvironment,
     PutQueue,
+    PutQuotaShare,
     RemoveQueue,
+    RemoveQuotaShare,
     RetryAction,
     RetryRule,
     TimeLimit,
     Transition,
+    VictimRule,
 )
 from fairshare.scheduler.queues import EngineJob
 
@@ -238,6 +248,82 @@ def workloads(draw: st.DrawFn, rich: bool = False) -> Workload:
     )
 
 
+QUOTA_SHARES = ("QA", "QB", "QC", "QD")
+TYPES = ("g5", "p5")
+QUOTA_TIME_LIMITS = (*TIME_LIMITS, (TimeLimit("MISCONFIGURATION:QUOTA_MANAGEMENT_LIMIT_EXCEEDED", 120_000),))
+
+
+@st.composite
+def type_limits(draw: st.DrawFn, least: int, most: int) -> tuple[CapacityLimit, ...]:
+    """Capacity limits of one or both instance types."""
+    kinds = draw(st.sampled_from((TYPES, TYPES[:1], TYPES[:1])))
+    return tuple(CapacityLimit(draw(st.integers(least, most)), kind) for kind in kinds)
+
+
+@st.composite
+def quota_shares(draw: st.DrawFn, name: str) -> PutQuotaShare:
+    """Any terms for a quota share of ``q``."""
+    sharing = draw(st.sampled_from((*SharingStrategy, SharingStrategy.LEND_AND_BORROW)))
+    borrows = sharing == SharingStrategy.LEND_AND_BORROW
+    return PutQuotaShare(
+        name,
+        "q",
+        draw(type_limits(1, 4)),
+        sharing,
+        draw(st.sampled_from((-1, -1, 0, 50, 100, 200))) if borrows else -1,
+        draw(st.booleans()),
+    )
+
+
+@st.composite
+def quota_jobs(draw: st.DrawFn, shares: tuple[str, ...], fails: bool = True) -> tuple[PlannedJob, ...]:
+    """`planned_jobs` for quota shares: of one or both types, with preemption retries."""
+    jobs = []
+    for planned in draw(planned_jobs(("q",), fails)):
+        size = draw(st.sampled_from((1, 1, 1, 2, 3)))
+        needs = draw(st.sampled_from(((("g5", size),), (("g5", size),), (("p5", size),), (("g5", size), ("p5", 1)))))
+        submission = replace(
+            planned.submission,
+            demand=sum(number for _, number in needs),
+            share_identifier=None,
+            quota_share=draw(st.sampled_from(shares)),
+            demand_by_type=needs,
+            preemption_retries=draw(st.sampled_from((None, None, 0, 1))),
+        )
+        jobs.append(replace(planned, submission=submission))
+    return tuple(jobs)
+
+
+@st.composite
+def quota_workloads(draw: st.DrawFn) -> Workload:
+    """One queue with quota shares, jobs that fail and are retried, and everything a person may do meanwhile."""
+    shares = draw(st.sampled_from((QUOTA_SHARES, QUOTA_SHARES[:3], QUOTA_SHARES[:2])))
+    limits = draw(st.sampled_from(QUOTA_TIME_LIMITS))
+    jobs = draw(quota_jobs(shares))
+    ids = st.sampled_from([planned.submission.job_id for planned in jobs])
+    environment = st.builds(
+        PutEnvironment, st.just("env"), st.just(0), st.sampled_from((True, True, False)), type_limits(0, 10)
+    )
+    change = environment | st.sampled_from(shares[:-1]).flatmap(quota_shares)
+    if draw(st.integers(0, 4)) == 0:
+        change |= st.just(RemoveQuotaShare(shares[-1], "q"))
+    if draw(st.booleans()):
+        change |= st.just(PutQueue("q", "env", policy=QuotaSharePolicy(), time_limits=limits))
+    return Workload(
+        setup=(
+            PutEnvironment("env", 0, capacity_limits=draw(type_limits(1, 10))),
+            PutQueue("q", "env", policy=QuotaSharePolicy(), time_limits=draw(st.sampled_from(QUOTA_TIME_LIMITS))),
+            *(draw(quota_shares(name)) for name in shares),
+        ),
+        jobs=jobs,
+        changes=tuple(draw(st.lists(st.tuples(instants, change), max_size=4))),
+        terminations=tuple(draw(st.lists(st.tuples(instants, ids), max_size=6))),
+        updates=tuple(draw(st.lists(st.tuples(instants, ids, st.integers(0, 3)), max_size=6))),
+        stop_takes=draw(st.sampled_from((0, 20_000, 120_000))),
+        options=replace(draw(options()), victim_rule=draw(st.sampled_from(VictimRule))),
+    )
+
+
 @pytest.fixture(scope="session")
 def workload_kit() -> SimpleNamespace:
     """`Workload`, `PlannedJob`, `Player` and the strategies, for tests that draw with ``st.data()``."""
@@ -246,6 +332,9 @@ def workload_kit() -> SimpleNamespace:
         PlannedJob=PlannedJob,
         Player=Player,
         workloads=workloads,
+        quota_workloads=quota_workloads,
+        quota_shares=quota_shares,
+        quota_jobs=quota_jobs,
         planned_jobs=planned_jobs,
         policies=policies,
         courses=courses,

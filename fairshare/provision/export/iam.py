@@ -146,6 +146,7 @@ def submitter(access: Access, queue: str, share: str | None) -> tuple[Grant, ...
         ),
         *((Grant("MakeDefaultBucket", ("s3:CreateBucket",), bucket),) if access.is_default_bucket else ()),
         *_key(access, "SendEncrypted", "kms:GenerateDataKey"),
+        Grant("ReadQuotas", ("servicequotas:ListServiceQuotas",), EVERYTHING),
         Grant("TellPeople", ("sns:Publish",), _topics(access)),
     )
 

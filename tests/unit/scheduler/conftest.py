@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from fairshare.model import FairsharePolicy, JobStatus, ShareAttributes
+from fairshare.model import (
+    CapacityLimit,
+    FairsharePolicy,
+    JobStatus,
+    QuotaSharePolicy,
+    ShareAttributes,
+    SharingStrategy,
+)
 from fairshare.scheduler.driver import settle
 from fairshare.scheduler.engine import (
     Engine,
@@ -15,6 +22,9 @@ from fairshare.scheduler.engine import (
     JobSubmission,
     PutEnvironment,
     PutQueue,
+    PutQuotaShare,
+    RemoveEnvironment,
+    RemoveQueue,
     RetryRule,
     Transition,
 )
@@ -126,6 +136,95 @@ class Lab:
     def status(self, job_id: str) -> JobStatus:
         """Present status of a job."""
         return self.engine.job(job_id).status
+
+
+def limits(by_type: Mapping[str, int]) -> tuple[CapacityLimit, ...]:
+    """Capacity limits of ``{instance type: number}``."""
+    return tuple(CapacityLimit(number, kind) for kind, number in by_type.items())
+
+
+class QuotaLab(Lab):
+    """A lab whose queue ``q`` has quota shares. One instance type unless a test names others: ``g5``."""
+
+    def __init__(self, capacity: Mapping[str, int], options: EngineOptions | None) -> None:
+        super().__init__(0, None, options)
+        self.put(
+            RemoveQueue("q"),
+            RemoveEnvironment("env"),
+            PutEnvironment("env", 0, capacity_limits=limits(capacity)),
+            PutQueue("q", "env", policy=QuotaSharePolicy()),
+        )
+        self.stop_takes = 20
+
+    def share(
+        self,
+        name: str,
+        capacity: int | Mapping[str, int],
+        sharing: str = "LEND_AND_BORROW",
+        borrow_limit: int = -1,
+        *,
+        preempts: bool = False,
+        enabled: bool = True,
+        at: float = 0,
+    ) -> None:
+        """Create or change a quota share, and work that off."""
+        by_type = {"g5": capacity} if isinstance(capacity, int) else capacity
+        strategy = SharingStrategy(sharing)
+        self.put(PutQuotaShare(name, "q", limits(by_type), strategy, borrow_limit, preempts, enabled), at=at)
+
+    def job(
+        self,
+        job_id: str,
+        share: str,
+        instances: int | Mapping[str, int] = 1,
+        *,
+        priority: int = 0,
+        at: float = 0,
+        runs: float | None = None,
+        retries: int | None = None,
+        attempts: int = 1,
+        rules: tuple[RetryRule, ...] = (),
+        duration: float | None = None,
+    ) -> str:
+        """Submit a job to a quota share; nothing is worked off yet. ``retries`` are its preemption retries."""
+        if runs is not None:
+            self._runs[job_id] = runs
+        by_type = {"g5": instances} if isinstance(instances, int) else instances
+        submission = JobSubmission(
+            job_id,
+            "q",
+            sum(by_type.values()),
+            scheduling_priority=priority,
+            attempts=attempts,
+            evaluate_on_exit=rules,
+            attempt_duration_ms=None if duration is None else int(duration * 1000),
+            quota_share=share,
+            demand_by_type=tuple(by_type.items()),
+            preemption_retries=retries,
+        )
+        return self.engine.submit(submission, int(at * 1000))
+
+    def use(self) -> dict[str, dict[str, int]]:
+        """Instances in use now, by quota share and type."""
+        return self.engine.snapshot("q").instances_by_quota_share
+
+    def in_use(self) -> set[str]:
+        """Ids of the jobs that hold instances now."""
+        return {job.id for job in self.engine.jobs() if job.status.is_in_use}
+
+    def preempted(self) -> list[str]:
+        """Ids of the jobs whose preemption began since the last call, in order."""
+        return [notice.job_id for notice in self.engine.take_preemptions() if not notice.is_completed]
+
+
+@pytest.fixture
+def make_quota_lab() -> Callable[..., QuotaLab]:
+    """``make_quota_lab(capacity, options=None)``: capacity in instances of ``g5``, or by type. Stops take 20 s."""
+
+    def build(capacity: int | Mapping[str, int], options: EngineOptions | None = None) -> QuotaLab:
+        return QuotaLab({"g5": capacity} if isinstance(capacity, int) else capacity, options)
+
+    return build
 
 
 @pytest.fixture

@@ -364,23 +364,35 @@ def snake_to_camel(name: str) -> str:
 _OPAQUE: Final = frozenset({"tags"})
 """Maps whose keys belong to the user and are never renamed."""
 
+_MAPS_BY_NAME: Final = {"frontOfQuotaShares": "quotaShares", "front_of_quota_shares": "quota_shares"}
+"""Structures with a map by the user's names (of quota shares): those are not renamed, what they stand for is."""
+
 
 def to_snake(value: Any) -> Any:
-    """Rename the keys of a decoded AWS answer to snake_case, at every depth, leaving tag maps alone."""
-    if isinstance(value, Mapping):
-        return {camel_to_snake(k): (v if k in _OPAQUE else to_snake(v)) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_snake(v) for v in value]
-    return value
+    """Rename the keys of a decoded AWS answer to snake_case, at every depth, leaving the user's own keys alone."""
+    return _rename(value, camel_to_snake)
 
 
 def to_camel(value: Any) -> Any:
-    """Rename snake_case keys to AWS's camelCase, at every depth, leaving tag maps alone. The inverse of `to_snake`."""
-    if isinstance(value, Mapping):
-        return {snake_to_camel(k): (v if k in _OPAQUE else to_camel(v)) for k, v in value.items()}
+    """Rename snake_case keys to AWS's camelCase, at every depth, leaving the user's alone; inverse of `to_snake`."""
+    return _rename(value, snake_to_camel)
+
+
+def _rename(value: Any, rename: Callable[[str], str], named_map: str | None = None) -> Any:
+    """Rename keys at every depth, but not those of ``_OPAQUE`` maps, nor the names in the map ``named_map``."""
     if isinstance(value, list | tuple):
-        return [to_camel(v) for v in value]
-    return value
+        return [_rename(item, rename) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    renamed: dict[str, Any] = {}
+    for key, item in value.items():
+        if key in _OPAQUE:
+            renamed[rename(key)] = item
+        elif key == named_map and isinstance(item, Mapping):
+            renamed[rename(key)] = {name: _rename(entry, rename) for name, entry in item.items()}
+        else:
+            renamed[rename(key)] = _rename(item, rename, _MAPS_BY_NAME.get(key))
+    return renamed
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, settings
 MOST_WORKERS = 4
 """Tests of whole commands start processes of their own: more workers than this get in each other's way."""
 
-settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "default", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("explore", deadline=None, derandomize=False, max_examples=1000)
 settings.load_profile(os.environ.get("FAIRSHARE_HYPOTHESIS_PROFILE", "default"))
 

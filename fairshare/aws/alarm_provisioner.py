@@ -7,12 +7,13 @@ alarm is looked at right before it is put, and its tags are read one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any
 
+from fairshare.aws.agreement import wait_until_shown
 from fairshare.aws.alarms import definition_from, describe_alarms, put_request
 from fairshare.aws.errors import translated
 from fairshare.aws.session import AwsSession
-from fairshare.model import OWNER_TAG, Alarm, NotFoundError, WaitTimeoutError
+from fairshare.model import OWNER_TAG, Alarm, NotFoundError
 from fairshare.provision.alarms import DesiredAlarm
 from fairshare.provision.compare import TAG_FIELD, changed_fields
 from fairshare.provision.observed import Observed
@@ -20,10 +21,6 @@ from fairshare.provision.plan import Action, Change
 from fairshare.provision.ports import Provisioner
 from fairshare.provision.stale import SOMEBODY_ELSE, Move, StalePlanError, refuse_moved
 from fairshare.scheduler.clock import Clock
-
-_POLL_MS: Final = 500
-_AGREE_MS: Final = 30_000
-"""How long CloudWatch may show something else than what was just put: it answers from more than one place."""
 
 
 class AlarmProvisioner(Provisioner):
@@ -103,14 +100,8 @@ class AlarmProvisioner(Provisioner):
         self._wait(change, lambda found: found is None)
 
     def _wait(self, change: Change, is_done: Callable[[Alarm | None], bool]) -> None:
-        deadline = self._clock.now() + _AGREE_MS
-        while not is_done(self._find(change)):
-            if self._clock.now() >= deadline:
-                raise WaitTimeoutError(
-                    f"CloudWatch does not show the change of {change.label} after {_AGREE_MS // 1000} s",
-                    hint="Somebody else may change it, too: the CloudWatch console shows its history.",
-                )
-            self._clock.sleep_until(self._clock.now() + _POLL_MS)
+        hint = "Somebody else may change it, too: the CloudWatch console shows its history."
+        wait_until_shown(change, lambda: is_done(self._find(change)), self._clock, hint=hint)
 
     def _find(self, change: Change) -> Alarm | None:
         with translated(f"describe {change.label}", self._session.caller):

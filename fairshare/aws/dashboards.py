@@ -7,11 +7,12 @@ PutDashboard creates and replaces. CloudWatch tells no tags with a dashboard, so
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any
 
+from fairshare.aws.agreement import wait_until_shown
 from fairshare.aws.errors import translated
 from fairshare.aws.session import AwsSession
-from fairshare.model import OWNER_TAG, Dashboard, NotFoundError, WaitTimeoutError
+from fairshare.model import OWNER_TAG, Dashboard, NotFoundError
 from fairshare.provision.compare import changed_fields
 from fairshare.provision.dashboard import DesiredDashboard, dashboard_name, owner_of
 from fairshare.provision.observed import Observed
@@ -19,10 +20,6 @@ from fairshare.provision.plan import Action, Change
 from fairshare.provision.ports import Provisioner
 from fairshare.provision.stale import refuse_moved
 from fairshare.scheduler.clock import Clock
-
-_POLL_MS: Final = 500
-_AGREE_MS: Final = 30_000
-"""How long CloudWatch may show something else than what was just put: it answers from more than one place."""
 
 
 class DashboardProvisioner(Provisioner):
@@ -61,24 +58,16 @@ class DashboardProvisioner(Provisioner):
         elif found is not None:
             with translated(f"delete {change.label}", self._session.caller):
                 self._client.delete_dashboards(DashboardNames=[change.name])
-        self._wait(change)
+        hint = "Run the same command again; the CloudWatch console shows the dashboard."
+        wait_until_shown(change, lambda: self._is_shown(change), self._clock, hint=hint)
 
     @property
     def _client(self) -> Any:
         return self._session.client("cloudwatch")
 
-    def _wait(self, change: Change) -> None:
-        deadline = self._clock.now() + _AGREE_MS
-        while True:
-            found = self._find(change.name)
-            if found is None if change.desired is None else not changed_fields(change.desired, found):
-                return
-            if self._clock.now() >= deadline:
-                raise WaitTimeoutError(
-                    f"CloudWatch does not show the change of {change.label} after {_AGREE_MS // 1000} s",
-                    hint="Run the same command again; the CloudWatch console shows the dashboard.",
-                )
-            self._clock.sleep_until(self._clock.now() + _POLL_MS)
+    def _is_shown(self, change: Change) -> bool:
+        found = self._find(change.name)
+        return found is None if change.desired is None else not changed_fields(change.desired, found)
 
     def _find(self, name: str) -> Dashboard | None:
         try:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from fairshare.metrics.rules import Diagnosis
 
 _ORDER: Final = (AlarmState.ALARM, AlarmState.INSUFFICIENT_DATA, AlarmState.OK)
+_WIDE: Final = 110
+"""Cells from which on reasons stand beside the alarms; else those of alarms that are not OK stand below."""
+
 _SHOWN: Final = 10
 """Periods of firing that are shown of one alarm, the latest ones."""
 
@@ -53,14 +56,21 @@ def list_text(alarms: Sequence[AlarmStatus], now: int, width: int | None) -> str
     ordered = sorted(alarms, key=lambda alarm: (_ORDER.index(alarm.state), alarm.name))
     rows = [[a.name, a.state, f"{elapsed(now - a.since)} ago", _tells(a), a.reason] for a in ordered]
     numbers = {state: sum(alarm.state is state for alarm in alarms) for state in _ORDER}
+    is_wide = width is None or width >= _WIDE
     lines = [
-        table(columns, rows, width),
+        table(columns, rows, width) if is_wide else table(columns[:-1], [row[:-1] for row in rows], width),
         f"{numbers[AlarmState.ALARM]} firing, {numbers[AlarmState.INSUFFICIENT_DATA]} without enough data, "
         f"{numbers[AlarmState.OK]} ok.",
     ]
     if silent := sum(not alarm.definition.actions_enabled for alarm in alarms):
         lines.append(f"The actions of {count(silent, 'alarm')} are disabled: nobody is told.")
+    if width is not None and not is_wide:
+        lines += [line for alarm in ordered if alarm.state is not AlarmState.OK for line in _reason(alarm, width)]
     return "\n".join(lines)
+
+
+def _reason(alarm: AlarmStatus, width: int) -> list[str]:
+    return [safe(alarm.name), *wrap(safe(alarm.reason), width, initial_indent="  ", subsequent_indent="  ")]
 
 
 def _tells(alarm: AlarmStatus) -> str:

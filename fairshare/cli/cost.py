@@ -11,7 +11,7 @@ import typer
 
 from fairshare.cli.command import command, new_app
 from fairshare.cli.context import AppContext
-from fairshare.cli.measuring import ShareFlag, SinceFlag, begin_of, find_detail
+from fairshare.cli.measuring import Listings, ShareFlag, SinceFlag, begin_of, find_detail, past_since
 from fairshare.cli.prices import project_prices
 from fairshare.cli.queue import QueueFlag
 from fairshare.cli.render import Column, count, safe, table
@@ -86,9 +86,8 @@ def _of_queue(context: AppContext, queue: str | None, share: str | None, since: 
     from fairshare.insight.costs import uses_of_queue
 
     begin, name = begin_of(context, since), context.choose_queue(queue).name
-    listing = context.jobs.list(name, None)
-    now = context.clock.now()
-    return uses_of_queue(context.jobs, context.training_jobs, listing, share=share, since=begin, now=now)
+    past, now = past_since(context, Listings(context), name, begin), context.clock.now()
+    return uses_of_queue(context.jobs, context.training_jobs, past.jobs, share=share, since=begin, now=now)
 
 
 def _of_text(context: AppContext, what: str, queue: str | None) -> Uses:

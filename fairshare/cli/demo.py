@@ -11,6 +11,7 @@ import json
 import signal
 import tarfile
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ _IN_THE_TREE: Final = Path(__file__).parents[2] / "examples" / "digits"
 """The example, in an installed wheel and in an editable installation."""
 
 _LOOK_MS: Final = 300
+_MEASURED_EVERY: Final = 1
+"""Seconds; SageMaker publishes each minute, which is longer than a job of the demo takes."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def demo(
         with DemoView(context.out) as view:
             result, jobs = _train(private, view)
         models = [_model_of(private, planned, jobs[ref.job_id], keep) for planned, ref in result.sent]
-        shares = _share_rows(private, models)
+        shares = _share_rows(private, models, _cpu_use(private, models))
     _show(context, models, shares)
 
 
@@ -95,7 +98,8 @@ def _private_aws(context: AppContext) -> Iterator[AppContext]:
     with tempfile.TemporaryDirectory(prefix="fairshare-demo-") as folder:
         environ = {**context.environ, "FAIRSHARE_STATE_DIR": folder}
         options = Options(file=example / "fairshare.yaml", local=True, output=context.options.output)
-        server = LocalServer(launcher="process", state_dir=Path(folder) / "local", ready_file=local_ready_file(environ))
+        ready, local = local_ready_file(environ), Path(folder) / "local"
+        server = LocalServer(launcher="process", state_dir=local, ready_file=ready, metrics_period=_MEASURED_EVERY)
         try:
             context.out.talk("$ fairshare local start")
             context.out.talk(f"AWS on this machine: {server.start().endpoint_url}, for this demo only\n")
@@ -180,7 +184,22 @@ def _accuracy_in(archive: bytes) -> float:
         return float(json.load(member)["accuracy"])
 
 
-def _share_rows(private: AppContext, models: Sequence[TrainedModel]) -> list[dict[str, Any]]:
+def _cpu_use(private: AppContext, models: Sequence[TrainedModel]) -> Mapping[str | None, float]:
+    """Return the mean CPU use of each share's jobs in per cent, as CloudWatch has it."""
+    from fairshare.cli.measuring import describe, read
+    from fairshare.metrics.series import Sample, summarise
+    from fairshare.metrics.training import TrainingMetric
+
+    samples: defaultdict[str | None, list[Sample]] = defaultdict(list)
+    for measured in read(private, describe(private, [model.job.job_id for model in models])).jobs:
+        samples[measured.job.share_identifier] += measured.samples(TrainingMetric.CPU)
+    uses = {share: summarise(found) for share, found in samples.items()}
+    return {share: use.mean for share, use in uses.items() if use is not None}
+
+
+def _share_rows(
+    private: AppContext, models: Sequence[TrainedModel], cpu_use: Mapping[str | None, float]
+) -> list[dict[str, Any]]:
     """Return, for each share, what it is due and what its jobs got."""
     from fairshare.scheduler.policy import share_fractions
 
@@ -200,6 +219,7 @@ def _share_rows(private: AppContext, models: Sequence[TrainedModel]) -> list[dic
                 "mean_wait_seconds": round(sum(waits) / len(waits) / 1000, 1) if waits else None,
                 "overtook": sum(_overtook(job, model.job) for job in jobs for model in models),
                 "instance_seconds": round(sum(runs) / 1000, 1),
+                "cpu_mean_percent": round(cpu_use[share], 1) if share in cpu_use else None,
             }
         )
     return rows
@@ -241,7 +261,7 @@ def _models_text(models: Sequence[TrainedModel], width: int | None) -> str:
 
 
 def _shares_text(shares: Sequence[Mapping[str, Any]], width: int | None) -> str:
-    titles = ("WEIGHT", "DUE", "JOBS", "INSTANCE TIME", "MEAN WAIT", "OVERTOOK")
+    titles = ("WEIGHT", "DUE", "JOBS", "INSTANCE TIME", "CPU USE", "MEAN WAIT", "OVERTOOK")
     columns = [Column("SHARE"), *(Column(title, right=True) for title in titles)]
     rows = [
         [
@@ -250,6 +270,7 @@ def _shares_text(shares: Sequence[Mapping[str, Any]], width: int | None) -> str:
             f"{share['target_percent']} %",
             str(share["jobs"]),
             f"{share['instance_seconds']} s",
+            "-" if share["cpu_mean_percent"] is None else f"{share['cpu_mean_percent']} %",
             "-" if share["mean_wait_seconds"] is None else f"{share['mean_wait_seconds']} s",
             f"{share['overtook']} earlier",
         ]

@@ -149,14 +149,8 @@ def _job_document(found: JobEfficiency, victims: Sequence[Victim] | None) -> dic
         "device": found.device_noun,
         "devices": found.devices,
     }
-    for name, metric in (
-        ("gpu", TrainingMetric.GPU),
-        ("gpu_memory", TrainingMetric.GPU_MEMORY),
-        ("cpu", TrainingMetric.CPU),
-        ("memory", TrainingMetric.MEMORY),
-        ("disk", TrainingMetric.DISK),
-    ):
-        document |= _use_document(name, found.use.get(metric))
+    for metric in TrainingMetric:
+        document |= _use_document(metric.short_name, found.use.get(metric))
     return document | {
         "warm_up_seconds": None if found.shape is None else found.shape.warm_up_seconds,
         "idle_tail_seconds": None if found.shape is None else found.shape.idle_tail_seconds,

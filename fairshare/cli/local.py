@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from fairshare.cli.command import command, new_app
+from fairshare.cli.command import FlagGroup, command, new_app
 from fairshare.cli.context import AppContext
 from fairshare.cli.local_events import events
 from fairshare.cli.ready_file import ReadyFile, default_ready_file
@@ -30,6 +31,60 @@ class LauncherName(StrEnum):
 
     PROCESS = "process"
     SIMULATED = "simulated"
+
+
+@dataclass(frozen=True)
+class MeasuringFlags(FlagGroup):
+    """How the use of a script is measured."""
+
+    heading: ClassVar = "Measuring what scripts use"
+
+    metrics_period: Annotated[
+        str, typer.Option("--metrics-period", metavar="DURATION", help="How often the use of a script is published.")
+    ] = "60s"
+    cores: Annotated[
+        float | None,
+        typer.Option("--cores", metavar="N", help="100 % of a job's CPU utilization (default: all of the machine)."),
+    ] = None
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="100 % of its memory utilization: 512MiB, 8GiB (default: all)."),
+    ] = None
+
+    def checked(self) -> Measuring:
+        """Return the flags as numbers.
+
+        Raises:
+            UsageError: one of them means nothing.
+        """
+        if self.cores is not None and self.cores <= 0:
+            raise UsageError(f"--cores {self.cores:g} is not more than 0", hint="2, or a part of one: 0.5")
+        return Measuring(_period(self.metrics_period), self.cores, _memory(self.memory))
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Seconds between values, and what is 100 %; None = all of the machine."""
+
+    period: int
+    cores: float | None
+    memory_bytes: int | None
+
+    def arguments(self) -> list[str]:
+        """Return the same as flags of a command line."""
+        words = ["--metrics-period", str(self.period)]
+        words += [] if self.cores is None else ["--cores", str(self.cores)]
+        return words + ([] if self.memory_bytes is None else ["--memory", str(self.memory_bytes)])
+
+    def allotment(self) -> Allotment:
+        """Return what a job may use."""
+        from fairshare.local.processes.allotment import Allotment
+
+        machine = Allotment.of_machine()
+        return Allotment(
+            machine.cores if self.cores is None else self.cores,
+            machine.memory_bytes if self.memory_bytes is None else self.memory_bytes,
+        )
 
 
 @command(
@@ -59,17 +114,7 @@ def start(
         list[str] | None,
         typer.Option("--faults", metavar="RULE", help="What goes wrong on purpose: throttle=0.2,ops=... Repeatable."),
     ] = None,
-    metrics_period: Annotated[
-        str, typer.Option("--metrics-period", metavar="DURATION", help="How often the use of a script is published.")
-    ] = "60s",
-    cores: Annotated[
-        float | None,
-        typer.Option("--cores", metavar="N", help="100 % of a job's CPU utilization (default: all of the machine)."),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option("--memory", metavar="SIZE", help="100 % of its memory utilization: 512MiB, 8GiB (default: all)."),
-    ] = None,
+    measured: MeasuringFlags = MeasuringFlags(),
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin from empty; old state is moved aside.")] = False,
 ) -> None:
     """Start AWS on this machine. Commands with --local talk to it.
@@ -83,14 +128,12 @@ def start(
         raise UsageError("--speed is for --launcher simulated", hint="real scripts take the time they take")
     folder = (state_dir or context.state_dir / "local").absolute()
     ready = (ready_file or default_ready_file(context)).absolute()
-    rules, period, memory_bytes = faults or [], _period(metrics_period), _memory(memory)
-    if cores is not None and cores <= 0:
-        raise UsageError(f"--cores {cores:g} is not more than 0", hint="2, or a part of one: 0.5")
+    rules, measuring = faults or [], measured.checked()
     if foreground:
         from fairshare.local.server import LocalServer
 
         options: dict[str, Any] = {"port": port, "speed": speed, "faults": rules, "fresh": fresh}
-        options |= {"metrics_period": period, "allotment": _allotment(cores, memory_bytes)}
+        options |= {"metrics_period": measuring.period, "allotment": measuring.allotment()}
         _serve(context, LocalServer(launcher=launcher.value, state_dir=folder, ready_file=ready, **options), launcher)
         return
     from fairshare.local.daemon import start_server
@@ -98,10 +141,7 @@ def start(
 
     Faults(rules)  # says what is wrong here rather than in the server's log
     arguments = ["--launcher", launcher.value, "--port", str(port), "--speed", str(speed)]
-    arguments += ["--state-dir", str(folder), "--ready-file", str(ready)]
-    arguments += ["--metrics-period", str(period)]
-    arguments += [] if cores is None else ["--cores", str(cores)]
-    arguments += [] if memory_bytes is None else ["--memory", str(memory_bytes)]
+    arguments += ["--state-dir", str(folder), "--ready-file", str(ready), *measuring.arguments()]
     arguments += [word for rule in rules for word in ("--faults", rule)] + ["--fresh"] * fresh
     server = start_server(arguments, ready_file=ready, log_file=folder / "server.log", clock=context.clock)
     _show(context, server, "is up")
@@ -171,15 +211,6 @@ def _memory(text: str | None) -> int | None:
     if size == 0:
         raise UsageError("--memory 0 leaves jobs nothing", hint="write for instance 512MiB")
     return size
-
-
-def _allotment(cores: float | None, memory_bytes: int | None) -> Allotment:
-    from fairshare.local.processes.allotment import Allotment
-
-    machine = Allotment.of_machine()
-    return Allotment(
-        machine.cores if cores is None else cores, machine.memory_bytes if memory_bytes is None else memory_bytes
-    )
 
 
 def _serve(context: AppContext, server: LocalServer, launcher: LauncherName) -> None:

@@ -1,4 +1,4 @@
-"""What ``metrics``, ``efficiency`` and ``compare`` share: from what a user typed to jobs with what was measured."""
+"""What ``metrics``, ``efficiency``, ``compare`` and ``cost`` share: from what a user typed to jobs and their series."""
 
 from __future__ import annotations
 
@@ -102,17 +102,23 @@ class Listings:
         return self._known[key]
 
 
-def jobs_since(context: AppContext, listings: Listings, queue: str, share: str | None, begin: int) -> Selection:
-    """Return the jobs of a queue, or of a share of it, that ran after ``begin`` ms; says when some are left out."""
-    from fairshare.insight.measured import select_jobs
-
+def past_since(context: AppContext, listings: Listings, queue: str, begin: int) -> Past:
+    """Return the jobs of a queue; says so when they do not reach back to ``begin`` ms."""
     past = listings.of(queue)
-    selection = select_jobs(context.jobs, past.jobs, share=share, since=begin, now=context.clock.now())
     if past.since is not None and past.since > begin:
         context.out.talk(
             f"warning: only the newest {count(len(past.jobs), 'job')} of the queue are looked at: give a shorter "
             "--since"
         )
+    return past
+
+
+def jobs_since(context: AppContext, listings: Listings, queue: str, share: str | None, begin: int) -> Selection:
+    """Return the jobs of a queue, or of a share of it, that ran after ``begin`` ms; says when some are left out."""
+    from fairshare.insight.measured import select_jobs
+
+    past = past_since(context, listings, queue, begin)
+    selection = select_jobs(context.jobs, past.jobs, share=share, since=begin, now=context.clock.now())
     if selection.left_out:
         context.out.talk(
             f"warning: only the newest {count(len(selection.jobs), 'job')} are looked at, {selection.left_out} more "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from textwrap import wrap
 from typing import Final
 
 from fairshare.cli.render import Column, count, elapsed, percent, table
@@ -22,6 +24,11 @@ _KINDS: Final = {
     ResourceType.ALARM: "alarm",
     ResourceType.DASHBOARD: "dashboard",
 }
+
+
+_KEYS_WIDTH: Final = 42
+_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
+"""Keeps words in one line."""
 
 
 def plan_text(plan: Plan, place: str, width: int | None) -> str:
@@ -72,13 +79,30 @@ def _rows(changes: Sequence[Change]) -> Iterator[list[str]]:
     """Yield the lines of a resource: an update has one for each field, so that no width can hide one."""
     change = changes[0]
     if len(changes) > 1:
-        keys = "no change" if change.action is Action.NOOP else ", ".join(each.key for each in changes)
-        yield [f"  {_SIGNS[change.action]}", count(len(changes), _KINDS[change.resource_type]), "", keys]
+        first, *others = ["no change"] if change.action is Action.NOOP else _key_lines(changes)
+        yield [f"  {_SIGNS[change.action]}", count(len(changes), _KINDS[change.resource_type]), "", first]
+        yield from (["", "", "", other] for other in others)
         return
     details = list(_details(change))
     first, *others = details if change.action is Action.UPDATE else ["; ".join(details)]
     yield [f"  {_SIGNS[change.action]}", _KINDS[change.resource_type], change.key, first]
     yield from (["", "", "", other] for other in others)
+
+
+def _key_lines(changes: Sequence[Change]) -> list[str]:
+    """Return the keys of alarms, in lines that fit beside the other columns; one for each share is told once."""
+    shares = Counter(_alarm_and_shares(change) for change in changes)
+    keys = [key if not is_of_shares else f"{key} ({count(n, 'share')})" for (key, is_of_shares), n in shares.items()]
+    text = ", ".join(key.replace(" ", _HARD_SPACE) for key in keys)
+    lines = wrap(text, _KEYS_WIDTH, break_on_hyphens=False, break_long_words=False)
+    return [line.replace(_HARD_SPACE, " ") for line in lines]
+
+
+def _alarm_and_shares(change: Change) -> tuple[str, bool]:
+    """Return the key of an alarm without its share, and whether it had one."""
+    metrics = change.desired.definition.metrics if isinstance(change.desired, DesiredAlarm) else ()
+    share = next((value for metric in metrics for name, value in metric.dimensions if name == "Share"), None)
+    return (change.key, False) if share is None else (change.key.removesuffix(f"-{share}"), True)
 
 
 def _details(change: Change) -> Iterator[str]:

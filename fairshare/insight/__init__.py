@@ -6,9 +6,11 @@ is an argument, and answers are data that `fairshare.cli` renders.
 - `jobs`: which jobs there are, in the order in which they will start
 - `shares`: what each share is due and what it holds
 - `queues`: the capacity and the weights of a queue, ours or not
+- `lint`: traps in the policies of a project
 - `find`: the job behind a prefix, a name or an ARN
 - `wait`: until jobs have ended
 - `results`: what came of a run: parameters, metrics, time, models
+- `measured`: jobs with what CloudWatch measured of them, and who waited because of them
 - `costs`: what jobs held, attempt by attempt
 - `queue_state`, `collect`: gauges of a queue, and the run that publishes them
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
 
@@ -15,7 +15,7 @@ from fairshare.insight.jobs import DESCRIBE_LIMIT, Past, latest_by_id
 from fairshare.insight.results import PARALLEL, describe_in_parallel
 from fairshare.metrics.efficiency import JobEfficiency, judge
 from fairshare.metrics.phases import phase_times
-from fairshare.metrics.ports import MetricSource, PhaseSource
+from fairshare.metrics.ports import MetricQuery, MetricSource, PhaseSource, Point
 from fairshare.metrics.training import JobSeries, queries_of, series_of, training_job_names
 from fairshare.metrics.victims import PastJob, Victim, victims_of
 from fairshare.metrics.window import Window, choose_window
@@ -27,6 +27,8 @@ _ANSWERS: Final = 4
 
 _LOOK_BACK: Final = 2
 """How many usage windows of the policy before a job's start its queue's history begins."""
+
+_MINUTE: Final = 60_000
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,23 @@ def read_jobs(
     started = [job for job in jobs if training_job_names(job)]
     if not started:
         return Reading(tuple(series_of(job, {}, 60) for job in jobs), None)
-    start = max(min(map(_began, started)), since or 0)
+    began = max(min(map(_began, started)), since or 0)
+    start = began // _MINUTE * _MINUTE  # a value has the time at which its period began, before the job perhaps
     end = max(_ended(job, now) for job in started)
     asked = sum((_ended(job, now) - _began(job)) * len(queries_of(job, 60)) for job in started)
     at_once = -(-asked // max(1, end - start) // _ANSWERS)
     window = choose_window(start, end, now, period=period, queries=at_once, finest=finest)
     queries = [query for job in started for query in queries_of(job, window.period)]
     answers = source.series(queries, window.start, window.end)
-    return Reading(tuple(series_of(job, answers, window.period) for job in jobs), window)
+    series = tuple(series_of(job, answers, window.period) for job in jobs)
+    return Reading(series, _from_first(window, began, answers))
+
+
+def _from_first(window: Window, began: int, answers: Mapping[MetricQuery, Sequence[Point]]) -> Window:
+    """Return the window without what it has before the jobs and before the first value."""
+    step = window.period * 1000
+    first = min((point.at for points in answers.values() for point in points), default=began)
+    return replace(window, start=max(window.start, min(first, began) // step * step))
 
 
 def judge_jobs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -58,10 +59,15 @@ class MetricStore:
         series = self._series.get(key, [])
         first, last = (bisect_left(series, at, key=lambda kept: kept.at) for at in (begin, end))
         for number, members in groupby(series[first:last], lambda sample: (sample.at - begin) // step):
-            yield begin + number * step, _statistic(statistic, list(members))
+            yield begin + number * step, statistic_of(statistic, list(members))
 
 
-def _statistic(name: str, samples: Sequence[Sample]) -> float:
+def statistic_of(name: str, samples: Sequence[Sample]) -> float:
+    """Return a statistic of the samples of a period.
+
+    Raises:
+        ValueError: there is no such statistic.
+    """
     count = sum(sample.size for sample in samples)
     match name:
         case "Sum":
@@ -74,7 +80,7 @@ def _statistic(name: str, samples: Sequence[Sample]) -> float:
             return max(sample.high for sample in samples)
         case "SampleCount":
             return count
-    if not name.startswith("p"):
+    if not re.fullmatch(r"p\d{1,2}(\.\d+)?|p100", name):
         raise ValueError(f"the local AWS has no statistic {name}")
     return _percentile(float(name[1:]) / 100 * count, samples)
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 import moto.cloudwatch.urls
-from moto.cloudwatch.models import Alarm, MetricAggregatedDatum, MetricDatum
+from moto.cloudwatch.models import Alarm
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
 from fairshare.local.alarms import AlarmWatch, Move
-from fairshare.local.metric_store import MetricStore, Sample, SeriesKey
-from fairshare.local.moto_metrics import LocalCloudWatchBackend
+from fairshare.local.metric_store import MetricStore, SeriesKey
+from fairshare.local.moto_metrics import LocalCloudWatchBackend, sample_of
 from fairshare.local.training_jobs import as_time
 from fairshare.metrics.evaluate import Evaluation
 from fairshare.metrics.ports import AlarmState
@@ -129,7 +129,7 @@ class CloudWatchWithAlarms(LocalCloudWatchBackend):
         arrived = set()
         for datum in self.metric_data[before:]:
             key = SeriesKey(datum.namespace, datum.name, frozenset((d.name, d.value) for d in datum.dimensions))
-            self.store.add(key, _sample(datum))
+            self.store.add(key, sample_of(datum))
             arrived.add(key)
         self.watch.arrived(arrived, now)
 
@@ -256,17 +256,6 @@ def _set_state(alarm: Alarm, found: Evaluation, at: int) -> None:
     alarm.state_updated_timestamp = alarm.state_transitioned_timestamp = _naive(at)
 
 
-def _sample(datum: MetricDatum | MetricAggregatedDatum) -> Sample:
-    at = _milliseconds(datum.timestamp)
-    if isinstance(datum, MetricAggregatedDatum):
-        return Sample(at, datum.min, datum.max, datum.sum, datum.sample_count)
-    return Sample(at, datum.value, datum.value, datum.value, 1)
-
-
 def _naive(milliseconds: int) -> datetime:
     """Return a time as moto keeps it: UTC without saying so."""
     return as_time(milliseconds).replace(tzinfo=None)
-
-
-def _milliseconds(moment: datetime) -> int:
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

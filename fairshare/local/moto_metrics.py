@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, Final
 
 import moto.cloudwatch.urls
-from moto.cloudwatch.models import CloudWatchBackend, Statistics
+from moto.cloudwatch.exceptions import InvalidParameterValue
+from moto.cloudwatch.models import CloudWatchBackend, MetricAggregatedDatum, MetricDatum
+
+from fairshare.local.metric_store import Sample, statistic_of
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]
 """Namespace, name and dimensions: what makes a metric one of its own."""
@@ -43,6 +46,22 @@ class LocalCloudWatchBackend(CloudWatchBackend):  # type: ignore[misc]
         return SimpleNamespace(url_bases=moto.cloudwatch.urls.url_bases, url_paths=moto.cloudwatch.urls.url_paths)
 
 
+def sample_of(datum: MetricDatum | MetricAggregatedDatum) -> Sample:
+    """Read a value, or a set of statistics, of moto's."""
+    moment = datum.timestamp if datum.timestamp.tzinfo else datum.timestamp.replace(tzinfo=UTC)
+    at = round(moment.timestamp() * 1000)
+    if isinstance(datum, MetricAggregatedDatum):
+        return Sample(at, datum.min, datum.max, datum.sum, datum.sample_count)
+    return Sample(at, datum.value, datum.value, datum.value, 1)
+
+
+def _statistic(name: str, data: Iterable[MetricDatum | MetricAggregatedDatum]) -> float:
+    try:
+        return statistic_of(name, [sample_of(datum) for datum in data])
+    except ValueError as error:
+        raise InvalidParameterValue(f"Stat: {error}") from None
+
+
 def _key(namespace: str, name: str, dimensions: Iterable[tuple[str, str]]) -> _Key:
     return namespace, name, tuple(sorted(dimensions))
 
@@ -63,10 +82,8 @@ def _answer(query: Mapping[str, Any], points: Iterable[Any], start: datetime, sc
             periods[(point.timestamp - start) // period].append(point)
     timestamps, values = [], []
     for number in sorted(periods, reverse=scan_by == _DESCENDING):
-        statistics = Statistics([statistic], start + number * period)
-        statistics.metric_data = periods[number]
-        timestamps.append(statistics.timestamp)
-        values.append(statistics.get_statistics_for_type(statistic))
+        timestamps.append(start + number * period)
+        values.append(_statistic(statistic, periods[number]))
     label = query.get("Label") or f"{wanted['Metric']['MetricName']} {statistic}"
     return {
         "id": query["Id"],

@@ -1,13 +1,14 @@
 """Facts about a measured job: flat, named, None where nothing is known. The rules of diagnosis speak of these only.
 
 Use is judged between warm-up and idle tail (`fairshare.metrics.shape`), so that an idle end is not taken for a slow
-input. Per cents are of the devices; ``swing`` is the distance from the 10th to the 95th percentile.
+input. Per cents are of the devices; ``swing`` is the distance from the 10th to the 95th percentile. The first and the
+last value are of parts of a period, in which a script begins and ends: no swing and no rise counts them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from fairshare.config.durations import format_duration
 from fairshare.metrics.instance_types import InstanceType, more_memory, more_vcpus, smaller
 from fairshare.metrics.phases import PhaseTimes
+from fairshare.metrics.ports import Point
 from fairshare.metrics.series import Sample, Series, Use, summarise
 from fairshare.metrics.shape import IDLE_PERCENT, Shape
 from fairshare.metrics.training import JobSeries, TrainingMetric
@@ -24,6 +26,8 @@ Fact = float | str | None
 """What is known, or None."""
 
 _QUARTERS: Final = 4
+_LEAST_TO_SWING: Final = 3
+"""Values between the first and the last."""
 
 
 def facts_of(
@@ -69,13 +73,8 @@ def _busy_facts(judged: Series | None) -> dict[str, Fact]:
 
 def _use_facts(measured: JobSeries, shape: Shape | None) -> dict[str, Fact]:
     found: dict[str, Fact] = {}
-    for name, metric in (
-        ("gpu", TrainingMetric.GPU),
-        ("gpu_memory", TrainingMetric.GPU_MEMORY),
-        ("cpu", TrainingMetric.CPU),
-        ("memory", TrainingMetric.MEMORY),
-        ("disk", TrainingMetric.DISK),
-    ):
+    for metric in TrainingMetric:
+        name = metric.short_name
         use = steady_use(measured, metric, shape)
         whole = measured.together(metric)
         found |= {
@@ -83,7 +82,7 @@ def _use_facts(measured: JobSeries, shape: Shape | None) -> dict[str, Fact]:
             f"{name}_p10": None if use is None else use.p10,
             f"{name}_p50": None if use is None else use.p50,
             f"{name}_p95": None if use is None else use.p95,
-            f"{name}_swing": None if use is None else use.p95 - use.p10,
+            f"{name}_swing": _swing(whole, shape),
             f"{name}_highest": None if whole is None else max(point.value for point in whole.points),
             f"{name}_points": 0 if whole is None else len(whole.points),
             **_growth(name, whole),
@@ -94,19 +93,30 @@ def _use_facts(measured: JobSeries, shape: Shape | None) -> dict[str, Fact]:
 def steady_use(measured: JobSeries, metric: TrainingMetric, shape: Shape | None) -> Use | None:
     """Return the use of all hosts together between warm-up and idle tail; of the whole time when all of it is tail."""
     series = measured.together(metric)
-    if series is None:
+    return None if series is None else summarise([Sample(point.value) for point in _steady(series.points, shape)])
+
+
+def _steady(points: Sequence[Point], shape: Shape | None) -> Sequence[Point]:
+    """Return the points between warm-up and idle tail; all when there is none in between."""
+    if shape is None or shape.steady_from >= shape.steady_to:
+        return points
+    return [point for point in points if shape.steady_from <= point.at < shape.steady_to] or points
+
+
+def _swing(series: Series | None, shape: Shape | None) -> float | None:
+    """Return how far apart the 10th and the 95th percentile are, in the steady time.
+
+    Not counting the first and the last value: of a short job, one of them alone would be the 10th percentile.
+    """
+    inner = () if series is None else series.points[1:-1]
+    if len(inner) < _LEAST_TO_SWING:
         return None
-    points = series.points
-    if shape is not None and shape.steady_from < shape.steady_to:
-        points = tuple(p for p in points if shape.steady_from <= p.at < shape.steady_to) or points
-    return summarise([Sample(point.value) for point in points])
+    use = summarise([Sample(point.value) for point in _steady(inner, shape)])
+    return None if use is None else use.p95 - use.p10
 
 
 def _growth(name: str, series: Series | None) -> dict[str, Fact]:
-    """How many points a metric rose from the first quarter of the time to the last, and in its slowest quarter.
-
-    The first and the last value are of parts of a period, in which the script begins and ends: they do not count.
-    """
+    """How many points a metric rose from the first quarter of the time to the last, and in its slowest quarter."""
     values = [] if series is None else [point.value for point in series.points[1:-1]]
     if len(values) < 2 * _QUARTERS:
         return {f"{name}_rise": None, f"{name}_slowest_rise": None}

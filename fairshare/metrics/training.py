@@ -33,6 +33,11 @@ class TrainingMetric(StrEnum):
     DISK = "DiskUtilization"
 
     @property
+    def short_name(self) -> str:
+        """``gpu``, ``gpu_memory``, ``cpu``, ``memory`` or ``disk``: in facts and documents."""
+        return self.name.lower()
+
+    @property
     def is_of_gpus(self) -> bool:
         """Whether a host without GPUs cannot have it."""
         return self in {TrainingMetric.GPU, TrainingMetric.GPU_MEMORY}

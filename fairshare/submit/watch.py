@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
-from fairshare.model import ACTIVE_STATUSES, TERMINAL_STATUSES, JobStatus, JobSummary
+from fairshare.model import ACTIVE_STATUSES, JobSummary
 from fairshare.submit.ports import JobBackend
 
 DESCRIBED_AT_MOST: Final = 10
@@ -62,22 +63,26 @@ def look_in_queue(backend: JobBackend, queue: str, job_ids: Sequence[str]) -> di
     """The same for jobs of one queue; one that is elsewhere is found all the same.
 
     Jobs that are not listed as active have ended, or moved on between two listings: a few are described, many are
-    looked for among those that ended.
+    looked for among the newest jobs of the queue first.
     """
     if len(job_ids) <= DESCRIBED_AT_MOST:
         return dict(backend.describe(job_ids))
-    found = _listed(backend, queue, ACTIVE_STATUSES, job_ids)
-    if len(found) + DESCRIBED_AT_MOST < len(job_ids):
-        found |= _listed(backend, queue, sorted(TERMINAL_STATUSES), job_ids)
+    wanted = set(job_ids)
+    found = {job.job_id: job for job in backend.list(queue, ACTIVE_STATUSES) if job.job_id in wanted}
+    if len(wanted) - len(found) > DESCRIBED_AT_MOST:
+        found |= _among_the_newest(backend, queue, wanted - found.keys())
     missing = [job_id for job_id in job_ids if job_id not in found]
     return found | (backend.describe(missing) if missing else {})
 
 
-def _listed(
-    backend: JobBackend, queue: str, statuses: Collection[JobStatus], job_ids: Iterable[str]
-) -> dict[str, JobSummary]:
-    wanted = set(job_ids)
-    return {job.job_id: job for job in backend.list(queue, statuses) if job.job_id in wanted}
+def _among_the_newest(backend: JobBackend, queue: str, wanted: Collection[str]) -> dict[str, JobSummary]:
+    """Read pages until few jobs are left, and no more pages than describing the jobs would cost calls."""
+    found: dict[str, JobSummary] = {}
+    for page in islice(backend.walk(queue), len(wanted)):
+        found |= {job.job_id: job for job in page if job.job_id in wanted}
+        if len(wanted) - len(found) <= DESCRIBED_AT_MOST:
+            break
+    return found
 
 
 @dataclass

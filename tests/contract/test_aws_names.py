@@ -130,10 +130,21 @@ def test_the_codec_loses_no_field_name(shape: Any) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_codec_loses_no_value(shape: Any) -> None:
     value = sample(shape, count(1))
-    if "frontOfQuotaShares" in value:
-        del value["frontOfQuotaShares"]  # a map by the user's names of quota shares, which nothing here reads
 
     assert to_camel(to_snake(value)) == value
+
+
+def test_names_of_quota_shares_are_the_users_and_stay_as_they_are() -> None:
+    job = {"jobArn": "arn:x", "earliestTimeAtPosition": 1}
+    answer = {"frontOfQuotaShares": {"quotaShares": {"teamAlpha": job, "team_b": job, "tags": job}, "lastUpdatedAt": 2}}
+    renamed = {"job_arn": "arn:x", "earliest_time_at_position": 1}
+
+    read = to_snake(answer)
+    assert read["front_of_quota_shares"] == {
+        "quota_shares": {"teamAlpha": renamed, "team_b": renamed, "tags": renamed},
+        "last_updated_at": 2,
+    }
+    assert to_camel(read) == answer
 
 
 # -- what we read ----------------------------------------------------------------------------------------------------

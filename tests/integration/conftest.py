@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairshare.config.paths import local_ready_file
 from fairshare.local.server import LocalServer
 
+Request = dict[str, Any]
 WriteProject = Callable[[str, str], Path]
 
 
@@ -35,3 +37,20 @@ def fast_server(tmp_path: Path) -> Iterator[LocalServer]:
     ready = local_ready_file({"FAIRSHARE_STATE_DIR": str(tmp_path / "state")})
     with LocalServer(state_dir=tmp_path / "aws", ready_file=ready, speed=100) as server:
         yield server
+
+
+@pytest.fixture
+def raw_request() -> Request:
+    """A CreateTrainingJob request that runs for a second where run times are simulated."""
+    return {
+        "TrainingJobName": "raw",
+        "RoleArn": "arn:aws:iam::123456789012:role/MLTraining",
+        "AlgorithmSpecification": {
+            "TrainingImage": "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1",
+            "TrainingInputMode": "File",
+        },
+        "OutputDataConfig": {"S3OutputPath": "s3://sagemaker-us-east-1-123456789012/out"},
+        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+        "Environment": {"FAIRSHARE_SIM_SECONDS": "1"},
+    }

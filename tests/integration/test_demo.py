@@ -114,6 +114,7 @@ def test_every_model_is_trained_and_its_accuracy_is_that_of_its_artefact(tempora
     assert {name: share["jobs"] for name, share in shares.items()} == {"LOWPRI": 6, "MIDPRI": 3, "HIGHPRI": 3}
     assert shares["HIGHPRI"]["overtook"] > 0
     assert shares["LOWPRI"]["overtook"] == 0
+    assert all(0 < share["cpu_mean_percent"] <= 100 for share in shares.values()), "measured by the launcher"
     assert_nothing_left(demo, temporary)
 
 

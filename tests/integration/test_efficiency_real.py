@@ -60,7 +60,7 @@ def test_four_scripts_get_four_diagnoses_from_what_was_measured(
 
     jobs = {job["job_name"].rpartition("-")[0]: job for job in document["jobs"]}
     assert {name: [one["id"] for one in job["diagnoses"]] for name, job in jobs.items()} == RIGHT
-    assert all(job["cpu_points"] >= 8 and job["memory_points"] >= 8 for job in jobs.values())
+    assert all(job["cpu_points"] >= 5 and job["memory_points"] >= 5 for job in jobs.values()), "11 on an idle machine"
     assert jobs["cpu-bound"]["cpu_mean_percent"] > jobs["slow-input"]["cpu_mean_percent"]
     assert jobs["slow-input"]["cpu_mean_percent"] > jobs["idle"]["cpu_mean_percent"]
     table = shown["efficiency --local"].splitlines()

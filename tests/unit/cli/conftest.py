@@ -87,7 +87,9 @@ class FakeBatch:
 
     def walk(self, queue: str, created_before: int | None = None) -> Iterator[list[JobSummary]]:
         found = [job for job in self.list(queue) if created_before is None or job.created_at < created_before]
-        yield sorted(found, key=lambda job: -job.created_at)
+        found.sort(key=lambda job: -job.created_at)
+        for first in range(0, len(found) or 1, 100):
+            yield found[first : first + 100]
 
     def describe(self, job_ids: Iterable[str]) -> dict[str, JobDetail]:
         return {job_id: self.jobs[job_id] for job_id in job_ids if job_id in self.jobs}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fairshare.cli.alarms_view import list_text
 from fairshare.cli.render import display_width
 from fairshare.metrics.ports import AlarmState, AlarmStatus, Point, StateChange
 from fairshare.model import AlarmDefinition, AlarmMetric
@@ -105,6 +106,22 @@ def test_c40_state_reason_and_disabled_actions_are_in_the_table(cli, fakes, stat
         "The actions of 1 alarm are disabled: nobody is told.",
     ]
     assert cli.err == "Next: fairshare alarms review\n"
+
+
+def test_c40_a_narrow_terminal_cuts_no_name_and_no_reason(status, now):
+    reason = "Threshold Crossed: 3 out of the last 3 datapoints were greater than the threshold (14400)."
+    names = ["gpu-oldest-wait-HIGHPRI", "gpu-share-starved-HIGHPRI"]
+    alarms = [status(name, state, reason=reason) for name, state in zip(names, ("OK", "FIRING"), strict=True)]
+
+    assert list_text(alarms, now, 80).splitlines() == [
+        "ALARM                             STATE  SINCE           TELLS",
+        "search-gpu-share-starved-HIGHPRI  ALARM  1 h 30 min ago  yes",
+        "search-gpu-oldest-wait-HIGHPRI    OK     1 h 30 min ago  yes",
+        "1 firing, 0 without enough data, 1 ok.",
+        "search-gpu-share-starved-HIGHPRI",
+        "  Threshold Crossed: 3 out of the last 3 datapoints were greater than the",
+        "  threshold (14400).",
+    ]
 
 
 def test_c40_the_document(cli, fakes, status):

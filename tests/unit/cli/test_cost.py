@@ -122,6 +122,19 @@ def test_one_job_by_name_and_one_share(cli, ran):
     assert cli("cost", "train-1", "--since", "3h") == 2
 
 
+@pytest.mark.usefixtures("table")
+def test_c49_of_a_long_queue_the_newest_jobs_and_those_that_run_are_counted(cli, ran, job, now):
+    ran(1, status="RUNNING", stopped_at=None, created_at=now - 2000)
+    ran(2, created_at=now - 1000)
+    ran(3, created_at=now)
+    waiting = [job(number, created_at=now - 500) for number in range(10, 1009)]
+    cli.batch.jobs |= {each.job_id: each for each in waiting}
+
+    assert cli("cost", "-o", "name") == 0
+    assert [line[:8] for line in cli.out.splitlines()] == ["00000003", "00000001"]
+    assert "warning: only the newest 1001 jobs of the queue are looked at: give a shorter --since" in cli.err
+
+
 def test_what_the_table_lacks_is_asked_of_aws_once_a_week(cli, ran, prices):
     ran(1)
     prices.known = {"ml.g6.12xlarge": Decimal("5.50")}

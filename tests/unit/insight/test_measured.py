@@ -107,6 +107,24 @@ def test_one_request_covers_all_jobs_from_the_first_start_to_the_last_end():
     assert reading.jobs[1].use(TrainingMetric.GPU).mean == 50
 
 
+@pytest.mark.parametrize(
+    ("first", "shown"), [(NOW - 65_000, NOW - 65_000), (NOW - 50_000, NOW - 62_000), (None, NOW - 62_000)]
+)
+def test_c39_a_value_of_the_period_in_which_the_job_began_is_not_missed(first, shown):
+    class Early(Source):
+        def series(self, queries, start, end):
+            super().series(queries, start, end)
+            return {query: (Point(first, 50),) if first is not None else () for query in queries}
+
+    source, began = Early(), NOW - 62_000
+    job = ran("a", scheduled_at=began, started_at=began, attempts=(JobAttempt("AWSBatcha", began, NOW),))
+
+    reading = read_jobs([job], source, NOW, finest=1)
+
+    assert source.asked[0][1] == NOW - 120_000
+    assert reading.window.start == shown
+
+
 def test_the_first_attempt_begins_the_window():
     attempts = (JobAttempt("AWSBatcha0", NOW - 200 * MINUTE, NOW - 190 * MINUTE), JobAttempt("AWSBatcha", NOW))
     source = Source()

@@ -152,7 +152,7 @@ def test_many_jobs_cost_one_listing_per_look(batch, job, clock):
     clock.on_sleep = end
 
     assert wait(backend, ids, clock).exit_code == 0
-    assert [name for name, _ in backend.calls] == ["list", "list", "list"], "active; active, then ended"
+    assert [name for name, _ in backend.calls] == ["list", "list", "walk"], "active; active, then the newest"
 
 
 def test_the_few_that_left_the_listing_are_described(batch, job, clock):

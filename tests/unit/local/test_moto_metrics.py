@@ -82,6 +82,14 @@ def test_c38_a_period_without_values_is_a_gap_and_the_end_is_exclusive(cloudwatc
     assert ask(cloudwatch, query(MetricName="GPUUtilization"))[0]["Values"] == []
 
 
+def test_percentiles_are_values_and_an_unknown_statistic_is_refused(cloudwatch):
+    put(cloudwatch, [(second, second + 1) for second in range(20)])
+    queries = [query(name, statistic) for name, statistic in (("a", "p50"), ("b", "p95"), ("c", "p99.9"))]
+    assert [result["Values"] for result in ask(cloudwatch, *queries)] == [[10], [19], [20]]
+    with pytest.raises(cloudwatch.exceptions.ClientError, match="Stat: the local AWS has no statistic wide"):
+        ask(cloudwatch, query(statistic="wide"))
+
+
 def test_expressions_are_left_to_moto(cloudwatch):
     put(cloudwatch, [(0, 10)])
     inner = query("m1") | {"ReturnData": False}

@@ -12,9 +12,11 @@ import pytest
 
 from fairshare.local.alarms import key_of
 from fairshare.local.metric_store import MetricStore, Sample
+from fairshare.metrics.backtest import read_past
 from fairshare.metrics.ports import AlarmState, AlarmStatus, Point, StateChange
 from fairshare.metrics.review import backtest_alarms, review_alarms
 from fairshare.metrics.traps import TRAPS
+from fairshare.metrics.window import MAX_POINTS
 from fairshare.model import AlarmDefinition, AlarmMetric
 
 DAY = 86_400_000
@@ -276,6 +278,23 @@ def test_metrics_of_all_alarms_are_read_in_two_rounds(world):
 
     assert len(world.asked) == 2  # all of the two weeks, and the three hours that seconds are kept
     assert sum(world.asked) == len({q for status in world.statuses.values() for q in queries_of(status.definition)})
+
+
+def test_two_weeks_of_minutes_of_twenty_alarms_fit_into_few_pages():
+    """GetMetricData answers with at most 100,800 values a page; the longest history is one of every minute."""
+    pages = []
+
+    class Full(World):
+        def series(self, queries, start, end):
+            values = sum((end - start) // (query.period * 1000) for query in queries)
+            pages.append(-(-values // MAX_POINTS))
+            return super().series(queries, start, end)
+
+    alarms = [definition("Blocked", period=60, dimensions=(("Queue", f"q{number}"),)) for number in range(20)]
+    for _ in ("review", "backtest"):
+        read_past(Full(), alarms, START, NOW)
+
+    assert 8 <= sum(pages) < 20
 
 
 def test_the_history_tells_of_flapping_that_cannot_be_replayed():

@@ -128,6 +128,16 @@ def test_one_cause_is_one_diagnosis(rule, diagnosed):
     assert list(diagnosed(CASES[rule][0])) == [rule]
 
 
+@pytest.mark.parametrize("values", [[53, 47, 12], [12, 53, 47, 12], [8, 52, 50, 51, 49, 8]])
+def test_the_parts_of_a_period_in_which_a_script_begins_and_ends_are_no_swing(values, diagnosed):
+    assert diagnosed({"type": "ml.m5.large", "cpu": values}) == {}
+    assert diagnosed({"gpu": values, "cpu": flat(20, len(values))}).keys() <= {"over-allocated"}
+
+
+def test_five_values_are_enough_for_a_swing(diagnosed):
+    assert "input-waits" in diagnosed({"gpu": [50, 10, 70, 10, 50], "cpu": flat(20, 5)})
+
+
 def test_a_job_that_works_well_gets_no_diagnosis(diagnosed):
     case = {"gpu": BUSY, "cpu": flat(45), "memory": flat(60), "disk": flat(30), "gpu_memory": flat(88), "spilled": 0}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import pytest
 
@@ -31,6 +31,13 @@ class Listing:
             if where == queue and (statuses is None or status in statuses)
         ]
 
+    def walk(self, queue: str, created_before: int | None = None) -> Iterator[Sequence[JobSummary]]:
+        """The last job is the newest; ten jobs a page."""
+        ids = [job_id for job_id, (where, _) in reversed(self.jobs.items()) if where == queue]
+        for first in range(0, len(ids), 10):
+            self.calls.append((f"page {queue}", first))
+            yield [JobSummary(job_id, "arn", job_id, self.jobs[job_id][1], 0) for job_id in ids[first : first + 10]]
+
 
 def watched(jobs: dict[str, tuple[str, str]]) -> list[Watched]:
     return [Watched(index, job_id, queue) for index, (job_id, (queue, _)) in enumerate(jobs.items())]
@@ -54,12 +61,21 @@ def test_many_jobs_are_listed_and_the_few_that_are_not_active_described() -> Non
     assert batch.calls == [("list q", ACTIVE_STATUSES), ("describe", ["id-7"])]
 
 
-def test_when_many_have_ended_the_ended_ones_are_listed() -> None:
+def test_when_many_have_ended_the_newest_jobs_are_looked_at_page_by_page() -> None:
     jobs = {f"id-{index}": ("q", "SUCCEEDED") for index in range(50)}
     batch = Listing(jobs)
 
     assert len(look(batch, watched(jobs))) == 50  # type: ignore[arg-type]
-    assert [name for name, _ in batch.calls] == ["list q", "list q"]
+    assert [name for name, _ in batch.calls] == ["list q", *["page q"] * 4, "describe"]
+    assert len(batch.calls[-1][1]) == 10  # type: ignore[arg-type]
+
+
+def test_c49_a_long_history_is_not_listed_for_jobs_deep_inside_it() -> None:
+    ours = {f"id-{index}": ("q", "SUCCEEDED") for index in range(12)}
+    batch = Listing(ours | {f"later-{index}": ("q", "SUCCEEDED") for index in range(1000)})
+
+    assert set(look(batch, watched(ours))) == set(ours)  # type: ignore[arg-type]
+    assert [name for name, _ in batch.calls] == ["list q", *["page q"] * 12, "describe"]
 
 
 def test_each_queue_is_asked_about_its_own_jobs() -> None:

@@ -21,7 +21,7 @@ The exception tree (each carries the exit code of the command line and a stable 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final

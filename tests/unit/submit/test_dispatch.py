@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -19,7 +18,6 @@ from fairshare.model import (
     JobRequest,
     JobSummary,
     PartialError,
-    Problem,
     ServiceError,
     ThrottledError,
 )
@@ -579,39 +577,3 @@ def test_progress_is_told_in_order(desk: Desk) -> None:
     ]
     assert isinstance(desk.events[4], JobSent)
     assert desk.events[4].ref.job_id == "id-0"
-
-
-def test_the_plan_as_json(desk: Desk) -> None:
-    warning = Problem("jobs.yaml", 3, 5, 'job "digits": look out', severity="warning")
-    plan = desk.plan(3, size=2, uploads=(Upload("s3://bucket/a", b"12345", "source of digits"),), warnings=(warning,))
-
-    document = plan.to_json()
-
-    assert json.loads(json.dumps(document)) == document
-    assert document["api_version"] == "fairshare/v1"
-    assert document["kind"] == "SubmitPlan"
-    assert document["waves"] == [
-        {"number": 1, "starts_at": "2025-11-30T10:53:20.000Z", "jobs": 2},
-        {"number": 2, "starts_at": "2025-11-30T10:54:50.000Z", "jobs": 1},
-    ]
-    assert document["uploads"] == [{"s3_uri": "s3://bucket/a", "bytes": 5, "label": "source of digits"}]
-    assert document["warnings"] == ['jobs.yaml:3:5: warning: job "digits": look out']
-    assert document["requests"][2] == {
-        "job_name": "job-2",
-        "job_queue": "search-ml-gpu",
-        "wave": 2,
-        "after": [],
-        "share_identifier": "LOWPRI",
-        "scheduling_priority": 20,
-        "attempt_duration_seconds": None,
-        "retry_strategy": None,
-        "client_token": plan.jobs[2].request.client_token,
-        "tags": {"fairshare:run": "lunar-otter-3f2a"},
-        "payload": {"TrainingJobName": "job-2"},
-        "alternatives": [],
-        "fallback_after": None,
-    }
-    nothing = dict.fromkeys(("concurrent_launches", "image_pulls", "read_bandwidth", "memory"))
-    assert document["rules"] == {"max_in_flight": None, "auto": None, "limits": nothing}
-    assert plan.upload_bytes == 5
-    assert plan.largest_payload_bytes == len('{"TrainingJobName":"job-0"}')

@@ -160,7 +160,7 @@ class QuotaQueue(Queue[QuotaShare]):
                 share.take(job, now)
                 placed.append(job)
                 order.place()
-            elif self._options.blocking != Blocking.NONE:
+            elif not self._fills_behind(share):
                 if may_borrow:
                     _set_aside(share, books)  # a borrower has come to a job that is owed own capacity
                 order.pass_over_share()
@@ -170,6 +170,13 @@ class QuotaQueue(Queue[QuotaShare]):
                 order.pass_over_lane(job.demand_by_type)
         order.end()
         return placed
+
+    def _fills_behind(self, share: QuotaShare) -> bool:
+        """Whether jobs of a share may pass one that does not fit.
+
+        Not where that one may displace them: they would be stopped for it, begin again, and so on without end.
+        """
+        return self._options.blocking == Blocking.NONE and not share.terms.in_share_preemption
 
     def victims(self, environment: Environment, now: int) -> Sequence[Victim]:
         """Choose the attempts to preempt after a pass, for those that it could not place."""

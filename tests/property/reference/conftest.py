@@ -271,7 +271,7 @@ class SlowQuotaQueue(SlowQueue):
             fits = self.fits(job, held + owed, borrow)
             if fits and job.may_go_at <= now:
                 self.reference.place(self, job, now)
-            elif self.reference.options.blocking == "none":
+            elif self.reference.options.blocking == "none" and not self.shares[self.share_of(job)].in_share_preemption:
                 line = self.line(self.share_of(job))
                 passed_over += [job] if fits else [other for other in line if other.needs == job.needs]
             else:

@@ -10,6 +10,7 @@ import pytest
 from fairshare.model import JobStatus
 from fairshare.scheduler.engine import (
     AttemptRecord,
+    Blocking,
     EngineOptions,
     Preemption,
     RetryAction,
@@ -234,6 +235,22 @@ def test_a_borrower_displaces_within_its_share_where_nothing_is_idle(make_quota_
     assert lab.preempted() == ["small", "other"]
     lab.to(50)
     assert lab.in_use() == {"huge"}
+
+
+def test_nobody_fills_the_room_that_was_made_for_a_job_of_higher_priority(make_quota_lab: MakeLab) -> None:
+    """With backfill the jobs just stopped would begin again, be stopped again, and so on without end."""
+    lab = make_quota_lab(3, EngineOptions(blocking=Blocking.NONE))
+    lab.share("guest", 2, preempts=True)
+    lab.share("owner", 1, "LEND")
+    for number in range(3):
+        lab.job(f"small-{number}", "guest", priority=1)
+    lab.to(0)
+    lab.job("large", "guest", 3, priority=6, at=10)
+    lab.to(10)
+    assert lab.preempted() == ["small-2", "small-1", "small-0"]
+    lab.to(30)
+    assert lab.in_use() == {"large"}
+    assert lab.preempted() == []
 
 
 # -- what becomes of it ------------------------------------------------------------------------------------------------

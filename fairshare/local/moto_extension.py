@@ -17,6 +17,7 @@ from unittest.mock import patch
 import moto.batch.urls
 import moto.iam.urls
 import moto.sagemaker.urls
+import moto.servicequotas.urls
 from botocore.exceptions import UnknownServiceError
 from moto.batch.models import BatchBackend, batch_backends
 from moto.cloudwatch.models import cloudwatch_backends
@@ -26,12 +27,18 @@ from moto.core.routing import NotFound, get_service_router
 from moto.iam.models import IAMBackend, iam_backends
 from moto.moto_api import recorder
 from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
+from moto.servicequotas.models import ServiceQuotasBackend, servicequotas_backends
 
 from fairshare.local.call_log import CALL_KEY, ApiCall, CallLog, is_write, short_params
 from fairshare.local.moto_alarms import alarms_followed
 from fairshare.local.moto_cloudwatch import CloudWatchWithAlarms
 from fairshare.local.moto_outlets import connected
-from fairshare.local.moto_responses import LocalIamResponse, LocalSageMakerResponse, batch_paths
+from fairshare.local.moto_responses import (
+    LocalIamResponse,
+    LocalSageMakerResponse,
+    LocalServiceQuotasResponse,
+    batch_paths,
+)
 from fairshare.local.region import Region
 from fairshare.local.runtime import Runtime
 from fairshare.local.signature import credentials_of
@@ -105,6 +112,15 @@ class _SageMakerBackend(SageMakerModelBackend):  # type: ignore[misc]
         return SimpleNamespace(url_bases=moto.sagemaker.urls.url_bases, url_paths=paths)
 
 
+class _ServiceQuotasBackend(ServiceQuotasBackend):  # type: ignore[misc]
+    """moto's Service Quotas, which can be listed."""
+
+    @property
+    def _url_module(self) -> SimpleNamespace:
+        paths = dict.fromkeys(moto.servicequotas.urls.url_paths, LocalServiceQuotasResponse.dispatch)
+        return SimpleNamespace(url_bases=moto.servicequotas.urls.url_bases, url_paths=paths)
+
+
 class _SageMakerTrainingJob:
     """A training job of ours among moto's: the attributes that moto's SageMaker reads, always as they are now."""
 
@@ -174,6 +190,7 @@ def installed(runtime: Runtime, call_log: CallLog) -> Iterator[None]:
         undo.enter_context(patch.object(batch_backends, "backend", _BatchBackend))
         undo.enter_context(patch.object(iam_backends, "backend", _IamBackend))
         undo.enter_context(patch.object(sagemaker_backends, "backend", _SageMakerBackend))
+        undo.enter_context(patch.object(servicequotas_backends, "backend", _ServiceQuotasBackend))
         undo.enter_context(patch.object(cloudwatch_backends, "backend", CloudWatchWithAlarms))
         undo.enter_context(alarms_followed(runtime))
         undo.enter_context(connected(runtime))

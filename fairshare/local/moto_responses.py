@@ -1,4 +1,4 @@
-"""How moto calls us: HTTP requests of Batch, SageMaker and IAM become calls of the operations beside this module.
+"""How moto calls us: HTTP requests of Batch, SageMaker, IAM and Service Quotas become calls of the operations beside this module.
 
 Imports moto at the top: loaded by `fairshare.local.moto_extension` only.
 """
@@ -17,6 +17,7 @@ from moto.iam.exceptions import NotFoundException
 from moto.iam.responses import IamResponse
 from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.responses import SageMakerResponse
+from moto.servicequotas.responses import ServiceQuotasResponse
 
 from fairshare.local import environments, job_queues, listing, policies, service_jobs, tagging
 from fairshare.local.errors import ClientException, ValidationException
@@ -153,6 +154,14 @@ class LocalIamResponse(IamResponse):  # type: ignore[misc]
             for resource in self._get_param("ResourceArns") or ["*"]
         ]
         return ActionResult({"EvaluationResults": results, "IsTruncated": False})
+
+
+class LocalServiceQuotasResponse(ServiceQuotasResponse):  # type: ignore[misc]
+    """moto's Service Quotas and the list that it lacks."""
+
+    def list_service_quotas(self) -> ActionResult:
+        """ListServiceQuotas: none, as this machine has no account's limits."""
+        return ActionResult({"Quotas": []})
 
 
 def batch_paths() -> dict[str, Any]:

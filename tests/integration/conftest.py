@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairshare.cli.main import run
 from fairshare.config.paths import local_ready_file
 from fairshare.local.server import LocalServer
 
 Request = dict[str, Any]
 WriteProject = Callable[[str, str], Path]
+Fairshare = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
@@ -29,6 +32,34 @@ def write_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteProje
         return folder
 
     return write
+
+
+@pytest.fixture
+def lab() -> str:
+    """A project file with one fair-share queue of two shares on four instances."""
+    return """\
+version: 1
+stack: lab
+service_environments:
+  pool: {capacity: 4, instance_types: [ml.m5.large]}
+queues:
+  train:
+    service_environment: pool
+    fairshare: {shares: {HIGHPRI: {weight_factor: 1}, LOWPRI: {weight_factor: 3}}}
+defaults: {queue: train, share: LOWPRI, instance_type: ml.m5.large, role: MLTraining}
+"""
+
+
+@pytest.fixture
+def on_local(capsys: pytest.CaptureFixture[str]) -> Fairshare:
+    """Run one command line with ``--local -o json``; returns its exit code, and its document with "err", its stderr."""
+
+    def call(*argv: str) -> tuple[int, Any]:
+        code = run([*argv, "--local", "-o", "json"])
+        out, err = capsys.readouterr()
+        return code, {"err": err} | (json.loads(out) if out else {})
+
+    return call
 
 
 @pytest.fixture

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairshare.cli.main import run
 from fairshare.local.server import LocalServer
 
-PROJECT = """\
-version: 1
-stack: lab
-service_environments:
-  pool: {capacity: 4, instance_types: [ml.m5.large]}
-queues:
-  train:
-    service_environment: pool
-    fairshare: {shares: {HIGHPRI: {weight_factor: 1}, LOWPRI: {weight_factor: 3}}}
-defaults: {queue: train, share: LOWPRI, instance_type: ml.m5.large, role: MLTraining}
-"""
 PIPELINE = """\
 jobs:
   - {name: report, source: {dir: src, entry: train.py}, after: [train]}
@@ -49,19 +36,13 @@ Fairshare = Callable[..., tuple[int, Any]]
 
 @pytest.fixture
 def fairshare(
-    write_project: Callable[[str, str], Path], fast_server: LocalServer, capsys: pytest.CaptureFixture[str]
+    write_project: Callable[[str, str], Path], lab: str, fast_server: LocalServer, on_local: Fairshare
 ) -> Fairshare:
-    """Run one command line with ``--local -o json``; the queue is set up."""
-    write_project(PROJECT, PIPELINE)
+    """Run one command line; the queue is set up."""
+    write_project(lab, PIPELINE)
     Path("sweep.yaml").write_text(SWEEP)
-
-    def call(*argv: str) -> tuple[int, Any]:
-        code = run([*argv, "--local", "-o", "json"])
-        out, err = capsys.readouterr()
-        return code, {"err": err} | (json.loads(out) if out else {})
-
-    assert call("setup", "--yes")[0] == 0
-    return call
+    assert on_local("setup", "--yes")[0] == 0
+    return on_local
 
 
 def label(job_name: str) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from fairshare.cli.main import run
 from fairshare.local.server import LocalServer
 from fairshare.submit.journal import read_run
 
@@ -47,21 +46,13 @@ Fairshare = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
-def fairshare(
-    write_project: Callable[[str, str], Path], fast_server: LocalServer, capsys: pytest.CaptureFixture[str]
-) -> Fairshare:
-    """Run one command line with ``--local -o json``; the queues are set up, and a long job fills the first."""
-
-    def call(*argv: str) -> tuple[int, Any]:
-        code = run([*argv, "--local", "-o", "json"])
-        out, err = capsys.readouterr()
-        return code, {"err": err} | (json.loads(out) if out else {})
-
+def fairshare(write_project: Callable[[str, str], Path], fast_server: LocalServer, on_local: Fairshare) -> Fairshare:
+    """Run one command line; the queues are set up, and a long job fills the first."""
     folder = write_project(PROJECT, JOBS)
     (folder / "long.yaml").write_text(LONG)
-    assert call("setup", "--yes")[0] == 0
-    assert call("submit", "long.yaml", "--run-id", "long")[0] == 0
-    return call
+    assert on_local("setup", "--yes")[0] == 0
+    assert on_local("submit", "long.yaml", "--run-id", "long")[0] == 0
+    return on_local
 
 
 def queue_of(fairshare: Fairshare, queue: str) -> list[tuple[str, str]]:

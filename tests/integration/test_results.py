@@ -12,7 +12,6 @@ from typing import Any
 import boto3
 import pytest
 
-from fairshare.cli.main import run
 from fairshare.config.paths import local_ready_file
 from fairshare.local.server import LocalServer
 
@@ -56,18 +55,6 @@ Fairshare = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
-def fairshare(capsys: pytest.CaptureFixture[str]) -> Fairshare:
-    """Run one command line with ``--local -o json``."""
-
-    def call(*argv: str) -> tuple[int, Any]:
-        code = run([*argv, "--local", "-o", "json"])
-        out, err = capsys.readouterr()
-        return code, {"err": err} | (json.loads(out) if out else {})
-
-    return call
-
-
-@pytest.fixture
 def project(write_project: Callable[[str, str], Path]) -> Path:
     return write_project(PROJECT, JOBS)
 
@@ -85,19 +72,19 @@ def statuses(document: Any) -> dict[str, str]:
 
 
 def test_c29_results_are_kept_and_what_failed_is_sent_again(
-    project: Path, fast_server: LocalServer, fairshare: Fairshare
+    project: Path, fast_server: LocalServer, on_local: Fairshare
 ) -> None:
-    fairshare("setup", "--yes")
+    on_local("setup", "--yes")
     (project / "tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
     tell = f"cmd:{shlex.quote(sys.executable)} tell.py"
 
-    code, sent = fairshare("submit", "--run-id", "first", "--wait", "--notify", tell)
+    code, sent = on_local("submit", "--run-id", "first", "--wait", "--notify", tell)
 
     assert (code, len(sent["jobs"])) == (3, 5)
     told = json.loads((project / "told.json").read_text())
     assert (told["event"], told["run_id"], told["counts"]["failed"], len(told["failed"])) == ("ended", "first", 2, 2)
 
-    code, found = fairshare("results", "first", "--sort", "accuracy")
+    code, found = on_local("results", "first", "--sort", "accuracy")
     assert (code, found["kind"], found["parameters"], found["metrics"]) == (0, "Results", ["seed"], ["accuracy"])
     good, bad = found["jobs"][0], found["jobs"][-1]
     assert (good["metrics"], good["attempts"], good["reason"]) == ({"accuracy": 0.75}, 1, good["reason"])
@@ -105,45 +92,45 @@ def test_c29_results_are_kept_and_what_failed_is_sent_again(
     assert (bad["status"], bad["metrics"]) == ("FAILED", {"accuracy": None})
     assert "exit code: 3" in bad["reason"]
 
-    code, again = fairshare("submit", "--run-id", "second", "--only-failed")
+    code, again = on_local("submit", "--run-id", "second", "--only-failed")
     assert code == 0
     assert [job["job_name"].rsplit("-", 1)[0] for job in again["jobs"]] == ["bad-seed7", "bad-seed8"]
     assert "2 of 5 jobs of run first failed, were refused or never sent" in again["err"]
-    assert fairshare("wait", "--run", "second")[0] == 1
+    assert on_local("wait", "--run", "second")[0] == 1
 
     (project / "jobs.yaml").write_text(JOBS.replace("[7, 8]", "[8]"))
-    code, third = fairshare("submit", "--run-id", "third", "--only-failed", "--run", "first", "--dry-run")
+    code, third = on_local("submit", "--run-id", "third", "--only-failed", "--run", "first", "--dry-run")
     assert (code, len(third["requests"])) == (0, 1)
     assert "warning: 1 job of them not found any more: bad-seed7" in third["err"]
 
     fast_server.stop()
-    code, kept = fairshare("results", "first", "--sort", "accuracy")
+    code, kept = on_local("results", "first", "--sort", "accuracy")
     assert (code, kept) == (0, found)
-    code, kept = fairshare("results", "second")
+    code, kept = on_local("results", "second")
     assert (code, statuses(kept)) == (0, {"bad-seed7": "FAILED", "bad-seed8": "FAILED"})
     assert "warning: shown is what this machine knows of the run: No local AWS is running" in kept["err"]
 
 
 @pytest.mark.usefixtures("fast_server")
-def test_nothing_failed(project: Path, fairshare: Fairshare) -> None:
+def test_nothing_failed(project: Path, on_local: Fairshare) -> None:
     (project / "jobs.yaml").write_text(JOBS[: JOBS.index("  - name: bad")])
-    fairshare("setup", "--yes")
-    fairshare("submit", "--wait")
+    on_local("setup", "--yes")
+    on_local("submit", "--wait")
 
-    code, nothing = fairshare("submit", "--only-failed")
+    code, nothing = on_local("submit", "--only-failed")
 
     assert (code, nothing["kind"], nothing["jobs"]) == (0, "Run", [])
     assert nothing["err"].endswith("Nothing was sent\n")
-    assert fairshare("submit", "--run", "x")[1]["error"]["message"] == "--run is for --only-failed"
+    assert on_local("submit", "--run", "x")[1]["error"]["message"] == "--run is for --only-failed"
 
 
-def test_metrics_and_model_of_a_script(project: Path, process_server: LocalServer, fairshare: Fairshare) -> None:
+def test_metrics_and_model_of_a_script(project: Path, process_server: LocalServer, on_local: Fairshare) -> None:
     (project / "jobs.yaml").write_text(ONE_JOB)
     (project / "src" / "train.py").write_text(SCRIPT)
-    fairshare("setup", "--yes")
-    assert fairshare("submit", "--run-id", "real", "--wait")[0] == 0
+    on_local("setup", "--yes")
+    assert on_local("submit", "--run-id", "real", "--wait")[0] == 0
 
-    code, found = fairshare("results", "real", "--get", "models")
+    code, found = on_local("results", "real", "--get", "models")
 
     (job,) = found["jobs"]
     assert (code, job["metrics"], found["parameters"]) == (0, {"accuracy": 0.75}, [])
@@ -153,8 +140,8 @@ def test_metrics_and_model_of_a_script(project: Path, process_server: LocalServe
 
 
 @pytest.mark.usefixtures("project")
-def test_a_topic_of_the_local_aws(fast_server: LocalServer, fairshare: Fairshare) -> None:
-    fairshare("setup", "--yes")
+def test_a_topic_of_the_local_aws(fast_server: LocalServer, on_local: Fairshare) -> None:
+    on_local("setup", "--yes")
     address = fast_server.address
     keys = {"aws_access_key_id": address.access_key_id, "aws_secret_access_key": address.secret_access_key}
     where: dict[str, Any] = {"endpoint_url": address.endpoint_url, "region_name": "us-east-1", **keys}
@@ -164,7 +151,7 @@ def test_a_topic_of_the_local_aws(fast_server: LocalServer, fairshare: Fairshare
     arn = queue.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     boto3.client("sns", **where).subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
 
-    code, sent = fairshare("submit", "--run-id", "first", "--notify", f"sns:{topic}")
+    code, sent = on_local("submit", "--run-id", "first", "--notify", f"sns:{topic}")
 
     assert (code, "not notified" in sent["err"]) == (0, False)
     (message,) = queue.receive_message(QueueUrl=url)["Messages"]

@@ -16,21 +16,9 @@ from typing import Any
 
 import pytest
 
-from fairshare.cli.main import run
 from fairshare.local.server import LocalServer
 from fairshare.submit.journal import Journal
 
-PROJECT = """\
-version: 1
-stack: lab
-service_environments:
-  pool: {capacity: 4, instance_types: [ml.m5.large]}
-queues:
-  train:
-    service_environment: pool
-    fairshare: {shares: {HIGHPRI: {weight_factor: 1}, LOWPRI: {weight_factor: 3}}}
-defaults: {queue: train, share: LOWPRI, instance_type: ml.m5.large, role: MLTraining}
-"""
 JOBS = """\
 jobs:
   - name: digits
@@ -47,9 +35,9 @@ Fairshare = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
-def project(write_project: Callable[[str, str], Path]) -> Path:
-    """The project above; the working directory is in it."""
-    return write_project(PROJECT, JOBS)
+def project(write_project: Callable[[str, str], Path], lab: str) -> Path:
+    """The working directory is in it."""
+    return write_project(lab, JOBS)
 
 
 @pytest.fixture
@@ -59,16 +47,10 @@ def server(project: Path, fast_server: LocalServer) -> LocalServer:
 
 
 @pytest.fixture
-def fairshare(server: LocalServer, capsys: pytest.CaptureFixture[str]) -> Fairshare:
-    """Run one command line with ``--local -o json``; the queue is set up."""
-
-    def call(*argv: str) -> tuple[int, Any]:
-        code = run([*argv, "--local", "-o", "json"])
-        out, err = capsys.readouterr()
-        return code, {"err": err} | (json.loads(out) if out else {})
-
-    assert call("setup", "--yes")[0] == 0
-    return call
+def fairshare(server: LocalServer, on_local: Fairshare) -> Fairshare:
+    """Run one command line; the queue is set up."""
+    assert on_local("setup", "--yes")[0] == 0
+    return on_local
 
 
 def start(*argv: str) -> subprocess.Popen[str]:

@@ -55,7 +55,7 @@ def test_quotas_are_asked_once_a_day(context: Any, ask: Callable[..., Any]) -> N
     ]
 
 
-@pytest.mark.parametrize("error", [CredentialsError("denied"), ServiceError("no route"), NotImplementedError()])
+@pytest.mark.parametrize("error", [CredentialsError("denied"), ServiceError("no route")])
 def test_what_cannot_be_read_is_not_asked_again_at_once(
     context: Any, ask: Callable[..., Any], error: Exception
 ) -> None:

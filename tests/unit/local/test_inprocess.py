@@ -123,3 +123,10 @@ def test_a_fault_of_ours_is_not_hidden(monkeypatch):
     )
     with local_aws(VirtualClock(0)) as aws, pytest.raises(ZeroDivisionError, match="a bug"):
         aws.client("batch").describe_job_queues()
+
+
+def test_the_account_here_has_no_quotas_of_instances_and_can_be_asked():
+    with local_aws(VirtualClock(0)) as aws:
+        quotas = aws.client("service-quotas")
+        assert quotas.list_service_quotas(ServiceCode="sagemaker", MaxResults=100)["Quotas"] == []
+        assert quotas.list_aws_default_service_quotas(ServiceCode="vpc")["Quotas"]

@@ -337,7 +337,7 @@ class AppContext:
         """Return how many instances the project file gives a queue; None for a queue of others."""
         if self.project is None or choice.config is None:
             return None
-        return self.project.service_environments[choice.config.service_environment].capacity
+        return self.project.service_environments[choice.config.service_environment].instances
 
     def journaled_priorities(self) -> Mapping[str, int]:
         """Return the scheduling priority of each job that was submitted from this machine, by job id."""

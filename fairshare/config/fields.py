@@ -19,6 +19,7 @@ from fairshare.config.durations import parse_duration
 from fairshare.config.errors import WrongValue, did_you_mean
 from fairshare.config.sizes import parse_rate, parse_size
 from fairshare.config.yaml_source import Scalar
+from fairshare.model import SharingStrategy
 from fairshare.scheduler.policy import MAX_WEIGHT, MIN_WEIGHT
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -227,6 +228,27 @@ def _read_target(value: object) -> Fraction:
 
 Target = Annotated[Fraction, PlainValidator(_read_target)]
 """A share's portion of the capacity in per cent, exact: ``60%`` is ``Fraction(60)``."""
+
+
+def _read_sharing(value: object) -> SharingStrategy:
+    return SharingStrategy(one_of(*SharingStrategy)(value))
+
+
+Sharing = Annotated[SharingStrategy, PlainValidator(_read_sharing)]
+"""What a quota share does with what it does not use: RESERVE, LEND or LEND_AND_BORROW."""
+
+
+def _read_borrow_limit(value: object) -> object:
+    if isinstance(value, Scalar) and re.fullmatch(r"[0-9]{1,9} ?%", value.text):
+        return int(value.text.rstrip("% "))
+    limit = _read_whole(value)
+    if isinstance(limit, int) and limit < -1:
+        raise WrongValue(f"must be at least -1, not {limit}", hint="in per cent of the share's own; -1 = no limit")
+    return limit
+
+
+BorrowLimit = Annotated[int, BeforeValidator(_read_borrow_limit)]
+"""How much a quota share may borrow, in per cent of its own capacity: ``100`` or ``100%``; -1 = without limit."""
 
 
 def _check_region(text: str) -> str:

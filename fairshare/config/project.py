@@ -17,11 +17,12 @@ from fairshare.config.project_file import (
     FairshareSection,
     ProjectFile,
     QueueSection,
+    QuotaShareSection,
     ServiceEnvironmentConfig,
 )
 from fairshare.config.sections import read_section, unwrap
 from fairshare.config.yaml_source import Document, parse_yaml, read_text
-from fairshare.model import Problem
+from fairshare.model import Problem, SharingStrategy
 
 __all__ = [
     "PROJECT_FILE",
@@ -29,6 +30,7 @@ __all__ = [
     "FairshareConfig",
     "Project",
     "QueueConfig",
+    "QuotaShareConfig",
     "ServiceEnvironmentConfig",
     "check_document",
     "find_project",
@@ -53,19 +55,41 @@ class FairshareConfig(BaseModel):
     shares: dict[str, str] = Field(default_factory=dict)
 
 
+class QuotaShareConfig(BaseModel):
+    """A quota share. ``borrow_limit`` is in per cent of its ``capacity_limits`` (instances by type); -1 = no limit."""
+
+    model_config = ConfigDict(frozen=True)
+
+    capacity_limits: dict[str, int]
+    sharing: SharingStrategy
+    borrow_limit: int = -1
+    in_share_preemption: bool = False
+
+
 class QueueConfig(BaseModel):
-    """A job queue. ``service_environment`` is a key of the project's service environments."""
+    """A job queue. ``service_environment`` is a key of the project's service environments.
+
+    ``time_limits`` are seconds by AWS's reason, such as ``CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY``: a job that blocks
+    the queue for that long is ended.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     service_environment: str
     priority: int = 1
     fairshare: FairshareConfig | None = None
+    quota_shares: dict[str, QuotaShareConfig] | None = None
+    time_limits: dict[str, int] = Field(default_factory=dict)
 
     @property
     def is_fifo(self) -> bool:
         """Whether jobs go first in, first out: such a queue takes no share and no priority."""
-        return self.fairshare is None
+        return self.fairshare is None and self.quota_shares is None
+
+    @property
+    def has_quota_shares(self) -> bool:
+        """Whether every job belongs to a quota share, and instances are counted by type."""
+        return self.quota_shares is not None
 
 
 class Project(BaseModel):
@@ -177,6 +201,19 @@ def _queue(written: QueueSection) -> QueueConfig:
         service_environment=written.service_environment,
         priority=written.priority,
         fairshare=None if written.fairshare is None else _fairshare(written.fairshare),
+        quota_shares=None
+        if written.quota_shares is None
+        else {name: _quota_share(share) for name, share in written.quota_shares.items()},
+        time_limits=written.time_limits.by_reason(has_quota_shares=written.quota_shares is not None),
+    )
+
+
+def _quota_share(written: QuotaShareSection) -> QuotaShareConfig:
+    return QuotaShareConfig(
+        capacity_limits=written.capacity_limits,
+        sharing=written.sharing,
+        borrow_limit=-1 if written.borrow_limit is None else written.borrow_limit,
+        in_share_preemption=written.in_share_preemption,
     )
 
 

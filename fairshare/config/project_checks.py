@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fairshare.config.errors import did_you_mean
+from fairshare.config.quota_checks import check_quotas
 from fairshare.config.yaml_source import Document, Steps
 from fairshare.model import Problem
 from fairshare.scheduler.policy import matching_entry
@@ -30,6 +31,7 @@ def check_project(document: Document) -> list[Problem]:
         *_check_default_share(document),
         *_check_default_instance_type(document),
         *_check_alarms(document),
+        *check_quotas(document),
     ]
 
 
@@ -60,7 +62,7 @@ def _check_environments(document: Document) -> Iterator[Problem]:
         steps = (_ENVIRONMENTS, name)
         if not queues_of[name]:
             yield _warning(document, steps, f"no queue uses service environment {name}")
-        elif len(queues_of[name]) > 1:
+        elif len(queues_of[name]) > 1 and "capacity_limits" not in document.keys(_ENVIRONMENTS, name):
             queues = " and ".join(queues_of[name])
             message = f"queues {queues} share service environment {name}"
             hint = "the queue with the higher priority is served first; shares do not reach across queues"
@@ -120,7 +122,14 @@ def _check_default_share(document: Document) -> Iterator[Problem]:
 
 def _check_default_instance_type(document: Document) -> Iterator[Problem]:
     wanted = document.text("defaults", "instance_type")
-    known = [t for key in document.keys(_ENVIRONMENTS) for t in document.texts(_ENVIRONMENTS, key, "instance_types")]
+    known = [
+        name
+        for key in document.keys(_ENVIRONMENTS)
+        for name in (
+            *document.texts(_ENVIRONMENTS, key, "instance_types"),
+            *document.keys(_ENVIRONMENTS, key, "capacity_limits"),
+        )
+    ]
     if wanted is not None and known and wanted not in known:
         hint = did_you_mean(wanted, dict.fromkeys(known), "instance types")
         yield _warning(document, ("defaults", "instance_type"), f"no service environment lists {wanted}", hint)

@@ -1,19 +1,21 @@
 """The shape of ``fairshare.yaml`` as it is written. `fairshare.config.project` turns it into what programs use.
 
-DESIGN section 3 is the schema. Keys that a later version will know are in ``not_yet`` of their section.
+DESIGN section 3 is the schema.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, Field, model_validator
 
 from fairshare.config.alarms import AlarmsSection
+from fairshare.config.durations import format_duration
 from fairshare.config.errors import WrongValue
 from fairshare.config.fields import (
     AccountId,
+    BorrowLimit,
     Flag,
     InstanceType,
     Name,
@@ -21,6 +23,7 @@ from fairshare.config.fields import (
     Region,
     Seconds,
     ShareIdentifier,
+    Sharing,
     Tags,
     Target,
     Text,
@@ -31,27 +34,86 @@ from fairshare.config.policy_tests import WrittenPolicyTest
 from fairshare.config.prices import WrittenPrices
 from fairshare.config.sections import Section
 from fairshare.config.wave_sections import LimitsSection
-from fairshare.model import MAX_PRIORITY
+from fairshare.model import MAX_PRIORITY, CapacityLimit, SharingStrategy
 from fairshare.scheduler.policy import weights_for_targets
 
 MAX_DECAY_SECONDS = 604_800
 MAX_RESERVATION = 99
 MAX_QUEUE_PRIORITY = 1_000
 MAX_SHARES = 500
+MAX_QUOTA_SHARES = 20
+MAX_TYPES = 5
+"""Instance types of an environment or a quota share (https://docs.aws.amazon.com/batch/latest/userguide/quota-management.html)."""
+
+MIN_TIME_LIMIT = 600
+MAX_TIME_LIMIT = 86_400
+CAPACITY_CODE: Final = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
+MISCONFIGURATION_CODES: Final = (
+    "MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE",
+    "MISCONFIGURATION:QUOTA_MANAGEMENT_LIMIT_EXCEEDED",
+)
+
+TYPE_LIMITS: Final = "{ml.c5.2xlarge: 8}"
+
+CapacityLimits = Annotated[dict[InstanceType, Annotated[Whole, Field(ge=1)]], NotEmpty, Field(max_length=MAX_TYPES)]
+"""Instances by instance type: AWS's ``capacityLimits`` where quotas are managed."""
 
 
 class ServiceEnvironmentConfig(Section):
     """A service environment: how many instances may be in use at once, and of which types.
 
-    ``capacity`` is AWS's ``capacityLimits`` in NUM_INSTANCES, which counts instances of any type; ``instance_types`` is
-    what submission accepts.
+    Either ``capacity``, AWS's ``capacityLimits`` in NUM_INSTANCES, which counts instances of any type, with the
+    ``instance_types`` that submission accepts; or ``capacity_limits`` by type, for a queue with quota shares.
+    ``instance_types`` is filled in both cases.
     """
 
-    not_yet: ClassVar = frozenset({"capacity_limits"})
     example: ClassVar = "{capacity: 16, instance_types: [ml.g6.12xlarge]}"
 
-    capacity: Whole = Field(ge=1)
-    instance_types: Annotated[tuple[InstanceType, ...], NotEmpty]
+    capacity: Whole | None = Field(default=None, ge=1)
+    instance_types: tuple[InstanceType, ...]
+    capacity_limits: CapacityLimits | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_types(cls, written: Any) -> Any:
+        if not isinstance(written, dict) or "capacity_limits" not in written:
+            return written
+        if others := [key for key in ("capacity", "instance_types") if key in written]:
+            hint = "capacity counts instances of any type; capacity_limits has a number for each, and names them all"
+            raise WrongValue(f"has capacity_limits and also {' and '.join(others)}", hint=hint)
+        limits = written["capacity_limits"]
+        return written | {"instance_types": list(limits) if isinstance(limits, dict) else []}
+
+    @model_validator(mode="after")
+    def _check_one_of_two(self) -> ServiceEnvironmentConfig:
+        if self.capacity is None and self.capacity_limits is None:
+            hint = f"write {self.example}, or for quota shares {{capacity_limits: {TYPE_LIMITS}}}"
+            raise WrongValue("must have either capacity or capacity_limits", hint=hint)
+        if not self.instance_types:
+            raise WrongValue("must not be empty", at=("instance_types",))
+        return self
+
+    @property
+    def by_type(self) -> bool:
+        """Whether instances are counted by type, which only a queue with quota shares can use."""
+        return self.capacity_limits is not None
+
+    @property
+    def instances(self) -> int:
+        """Instances that may be in use at once, of whatever type."""
+        return self.capacity if self.capacity is not None else sum((self.capacity_limits or {}).values())
+
+    @property
+    def limits(self) -> tuple[CapacityLimit, ...]:
+        """AWS's ``capacityLimits``, types in alphabetical order."""
+        if self.capacity_limits is not None:
+            return type_limits(self.capacity_limits)
+        return (CapacityLimit(self.instances),)
+
+
+def type_limits(limits: dict[str, int]) -> tuple[CapacityLimit, ...]:
+    """Return limits by instance type as AWS writes them, types in alphabetical order: its lists have none."""
+    return tuple(CapacityLimit(limits[name], name) for name in sorted(limits))
 
 
 class ShareSection(Section):
@@ -106,22 +168,72 @@ class FairshareSection(Section):
         return {name: share.target for name, share in self.shares.items() if share.target is not None}
 
 
-class QueueSection(Section):
-    """A queue: fair-share, or first in, first out."""
+class QuotaShareSection(Section):
+    """A quota share: a queue of its own in a queue, with instances of its own (API_CreateQuotaShare)."""
 
-    not_yet: ClassVar = frozenset({"quota_shares", "time_limits"})
+    example: ClassVar = "{capacity_limits: {ml.c5.2xlarge: 5}, sharing: LEND_AND_BORROW}"
+
+    capacity_limits: CapacityLimits
+    sharing: Sharing
+    borrow_limit: BorrowLimit | None = None
+    in_share_preemption: Flag = False
+
+    @model_validator(mode="after")
+    def _check_borrow_limit(self) -> QuotaShareSection:
+        if self.borrow_limit is not None and self.sharing is not SharingStrategy.LEND_AND_BORROW:
+            hint = "remove it, or write sharing: LEND_AND_BORROW"
+            raise WrongValue(f"a share that is {self.sharing} does not borrow", hint=hint, at=("borrow_limit",))
+        return self
+
+
+def _check_time_limit(seconds: int) -> int:
+    if not MIN_TIME_LIMIT <= seconds <= MAX_TIME_LIMIT:
+        raise WrongValue(f"must be between 10m and 24h, not {format_duration(seconds)}")
+    return seconds
+
+
+TimeLimit = Annotated[Seconds, AfterValidator(_check_time_limit)]
+
+
+class TimeLimitsSection(Section):
+    """How long a job at the head of the queue may be blocked before it is ended: AWS's ``jobStateTimeLimitActions``.
+
+    Bounds in seconds: API_JobStateTimeLimitAction. Reasons:
+    https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html
+    """
+
+    example: ClassVar = "{insufficient_capacity: 4h, misconfiguration: 10m}"
+
+    insufficient_capacity: TimeLimit | None = None
+    misconfiguration: TimeLimit | None = None
+
+    def by_reason(self, *, has_quota_shares: bool) -> dict[str, int]:
+        """Return seconds by AWS's reason. A misconfiguration has two where there are quota shares."""
+        codes = MISCONFIGURATION_CODES if has_quota_shares else MISCONFIGURATION_CODES[:1]
+        found = {} if self.insufficient_capacity is None else {CAPACITY_CODE: self.insufficient_capacity}
+        return found if self.misconfiguration is None else found | dict.fromkeys(codes, self.misconfiguration)
+
+
+QuotaShares = Annotated[dict[Name, QuotaShareSection], NotEmpty, Field(max_length=MAX_QUOTA_SHARES)]
+
+
+class QueueSection(Section):
+    """A queue: fair-share; first in, first out; or with quota shares."""
+
     example: ClassVar = "{service_environment: gpu, fairshare: {...}}"
 
     service_environment: Text
     priority: Whole = Field(default=1, ge=0, le=MAX_QUEUE_PRIORITY)
     fairshare: FairshareSection | None = None
     fifo: Flag = False
+    quota_shares: QuotaShares | None = None
+    time_limits: TimeLimitsSection = Field(default_factory=TimeLimitsSection)
 
     @model_validator(mode="after")
-    def _check_one_of_two(self) -> QueueSection:
-        if self.fifo == (self.fairshare is not None):
+    def _check_one_of_three(self) -> QueueSection:
+        if [self.fifo, self.fairshare is not None, self.quota_shares is not None].count(True) != 1:
             hint = "AWS can never turn one into the other"
-            raise WrongValue("must have either fairshare or fifo: true", hint=hint)
+            raise WrongValue("must have exactly one of fairshare, fifo: true and quota_shares", hint=hint)
         return self
 
 
@@ -132,6 +244,7 @@ class Defaults(Section):
 
     queue: Text | None = None
     share: Text | None = None
+    quota_share: Text | None = None
     priority: Whole | None = Field(default=None, ge=0, le=MAX_PRIORITY)
     role: Text | None = None
     image: Text | None = None

@@ -21,9 +21,6 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    not_yet: ClassVar[frozenset[str]] = frozenset()
-    """Keys that a later version will know. They are refused with that word: to ignore them would be a lie."""
-
     example: ClassVar[str] = ""
     """How the section is written, for a hint when something else stands in its place or a key is missing."""
 
@@ -56,8 +53,7 @@ def _problems(model: type[Section], document: Document, detail: Any) -> list[Pro
     steps: Steps = detail["loc"]
     match detail["type"], detail.get("ctx", {}).get("error"):
         case "missing", _:
-            problem = _missing(model, document, steps)
-            return [problem] if problem is not None else []
+            return [_missing(model, document, steps)]
         case "extra_forbidden", _:
             return [_unknown_key(model, document, steps)]
         case _, WrongValues(wrong=wrong):
@@ -106,11 +102,9 @@ def _wording(model: type[Section], steps: Steps, detail: Any) -> tuple[str, str]
             return str(detail["msg"]), ""
 
 
-def _missing(model: type[Section], document: Document, steps: Steps) -> Problem | None:
+def _missing(model: type[Section], document: Document, steps: Steps) -> Problem:
     *around, key = steps
     section = _section_at(model, tuple(around))
-    if section.not_yet & set(document.keys(*around)):
-        return None  # the key that is not supported yet stands in its place
     where = f" in {dotted(tuple(around))}" if around else ""
     return document.problem(
         steps, f"{key} is missing{where}", hint=f"write {section.example}" if section.example else ""
@@ -120,10 +114,6 @@ def _missing(model: type[Section], document: Document, steps: Steps) -> Problem 
 def _unknown_key(model: type[Section], document: Document, steps: Steps) -> Problem:
     *around, key = steps
     section = _section_at(model, tuple(around))
-    if key in section.not_yet:
-        return document.problem(
-            steps, f"not supported yet: {key}", hint="remove it; a later version will know it", at_key=True
-        )
     where = f" in {dotted(tuple(around))}" if around else ""
     names = [field.alias or name for name, field in section.model_fields.items()]
     hint = did_you_mean(str(key), names, "keys here")

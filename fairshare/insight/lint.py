@@ -58,7 +58,7 @@ def _policy_traps(project: Project, queue: str) -> Iterator[Trap]:
     config = project.queues[queue]
     if config.fairshare is None:
         return
-    capacity = project.service_environments[config.service_environment].capacity
+    capacity = project.service_environments[config.service_environment].instances
     steps: Steps = ("queues", queue, "fairshare")
     yield from _inverted_weights(config.fairshare, queue, steps)
     yield from _hungry_reservation(config.fairshare, capacity, queue, steps)
@@ -136,7 +136,7 @@ def _job_traps(project: Project, job: JobSpec) -> Iterator[Trap]:
     if found is None:
         return
     queue, config = found
-    capacity = project.service_environments[config.service_environment].capacity
+    capacity = project.service_environments[config.service_environment].instances
     if config.fairshare is not None:
         yield from _never_alone(job, config.fairshare, capacity, queue)
         share = job.share or project.defaults.share

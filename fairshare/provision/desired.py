@@ -107,7 +107,7 @@ def desired_state(project: Project, place: Place | None = None) -> Desired:
             DesiredEnvironment(
                 name=name(key),
                 key=key,
-                capacity_limits=(CapacityLimit(config.capacity),),
+                capacity_limits=config.limits,
                 instance_types=tuple(config.instance_types),
                 tags=tags,
             )

@@ -88,7 +88,7 @@ def setting_of(name: str, project: Project, queue: str | None = None) -> Setting
     return Setting(
         name=name,
         environments={
-            key: PutEnvironment(key, config.capacity) for key, config in project.service_environments.items()
+            key: PutEnvironment(key, config.instances) for key, config in project.service_environments.items()
         },
         queues={key: _put_queue(key, config) for key, config in project.queues.items()},
         queue=_default_queue(project, queue),

@@ -74,7 +74,7 @@ def queue_facts_from_project(project: Project, key: str) -> QueueFacts:
         name=project.resource_name(key),
         key=key,
         is_fair_share=policy is not None,
-        capacity=environment.capacity,
+        capacity=environment.instances,
         weights=policy.shares if policy else {},
         instance_types=environment.instance_types,
         compute_reservation=policy.compute_reservation if policy else 0,

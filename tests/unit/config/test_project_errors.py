@@ -27,9 +27,8 @@ def test_all_problems_come_at_once_in_file_order(project_problems: Problems, var
     )
     assert project_problems(text) == [
         '3:9 region: "us-west-2a" is not a region | us-west-2 is the region of that zone',
-        "5:3 capacity is missing in service_environments.gpu | write {capacity: 16, instance_types: [ml.g6.12xlarge]}",
         '5:9 unknown key "capcity" in service_environments.gpu | '
-        "did you mean capacity? (keys here: capacity, instance_types)",
+        "did you mean capacity? (keys here: capacity, instance_types, capacity_limits)",
         "6:19 service_environments.cpu.capacity: must be at least 1, not 0",
         '11:5 duplicate key "priority": it is already on line 10 | remove one of the two',
         "17:33 queues.gpu.fairshare.shares.MIDPRI.weight_factor: must be between 0.0001 and 999.9999, not 0 | "
@@ -262,27 +261,15 @@ def test_c28_colons_mean_the_same_quoted_and_unquoted(project_problems: Problems
 @pytest.mark.parametrize("queue", ["{service_environment: cpu}", "{service_environment: cpu, fifo: false}"])
 def test_a_queue_says_what_it_is(project_problems: Problems, vary: Vary, queue: str) -> None:
     assert project_problems(vary(("{service_environment: cpu, fifo: true}", queue))) == [
-        "18:3 queues.batch: must have either fairshare or fifo: true | AWS can never turn one into the other"
+        "18:3 queues.batch: must have exactly one of fairshare, fifo: true and quota_shares | "
+        "AWS can never turn one into the other"
     ]
 
 
 def test_a_queue_is_not_both(project_problems: Problems, vary: Vary) -> None:
     assert project_problems(vary(("fifo: true", "fifo: true, fairshare: {}"))) == [
-        "18:3 queues.batch: must have either fairshare or fifo: true | AWS can never turn one into the other"
-    ]
-
-
-def test_keys_of_later_versions_are_refused_with_that_word(project_problems: Problems, vary: Vary) -> None:
-    text = vary(
-        ("{capacity: 8, instance_types: [ml.c5.2xlarge]}", "{capacity_limits: {ml.c5.2xlarge: 8}}"),
-        ("fifo: true", "quota_shares: {TEAMA: {}}"),
-        ("    priority: 10\n", "    priority: 10\n    time_limits: {misconfiguration: 10m}\n"),
-    )
-    hint = "remove it; a later version will know it"
-    assert project_problems(text) == [
-        f"6:9 not supported yet: capacity_limits | {hint}",
-        f"11:5 not supported yet: time_limits | {hint}",
-        f"19:37 not supported yet: quota_shares | {hint}",
+        "18:3 queues.batch: must have exactly one of fairshare, fifo: true and quota_shares | "
+        "AWS can never turn one into the other"
     ]
 
 
@@ -297,7 +284,7 @@ def test_a_queue_named_like_a_key_of_a_queue(project_problems: Problems, vary: V
     )
     assert project_problems(text)[0] == (
         '18:40 unknown key "fife" in queues.priority | '
-        "did you mean fifo? (keys here: service_environment, priority, fairshare, fifo)"
+        "did you mean fifo? (keys here: service_environment, priority, fairshare, fifo, quota_shares, time_limits)"
     )
 
 

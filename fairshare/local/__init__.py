@@ -6,7 +6,8 @@ boto3 (tests, notebooks). `testkit.LocalAWS` is the public face of both. From th
 * `moto_extension`, `moto_responses`, `moto_outlets`, `moto_hooks`: the thin layer that moto calls, and what it is told
 * `moto_metrics`, `moto_cloudwatch`, `moto_alarms`: moto's CloudWatch made quick, with alarms that live; `metric_store`
   and `alarms` are the same without moto
-* `environments`, `policies`, `job_queues`, `service_jobs`, `listing`, `tagging`: one function for each API operation
+* `environments`, `policies`, `job_queues`, `quota_shares`, `service_jobs`, `listing`, `tagging`: one function for each
+  API operation
 * `validation`, `request_shape`, `paging`, `errors`: AWS's rules and texts; `settling`: changes that take a while
 * `region`, `runtime`: the state of one account and region, and of the whole local AWS with its one lock
 * `execution`, `training_jobs`, `stop_training_job`: attempts of service jobs as SageMaker training jobs

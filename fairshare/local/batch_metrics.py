@@ -14,12 +14,16 @@ from typing import Final
 
 from fairshare.local.region import Region
 from fairshare.model import JobStatus
-from fairshare.scheduler.outcomes import Transition
+from fairshare.scheduler.jobs import Preemption
+from fairshare.scheduler.outcomes import PreemptionNotice, Transition
 
 NAMESPACE: Final = "AWS/Batch"
 DIMENSION: Final = "JobQueueName"
 CAPACITY_REASON: Final = "CAPACITY:"
 """How the reason of a job begins that went back to RUNNABLE because SageMaker had no instances."""
+
+_PREEMPTED: Final = frozenset(kind.value for kind in Preemption)
+"""Reasons of a job that went back to RUNNABLE because it was preempted: that is no retry."""
 
 _MOVED: Final = {
     JobStatus.RUNNABLE: "JobsMovedToRunnable",
@@ -94,12 +98,17 @@ class BatchMetrics:
         if transition.to_status.is_terminal:
             del self._times[transition.job_id]
 
+    def preempted(self, notice: PreemptionNotice) -> None:
+        """An attempt is being preempted, or has been: it counts when it has."""
+        if notice.is_completed:
+            self._point(notice.job_id, notice.at, "JobsPreempted", "Count", 1)
+
     def _runnable(self, transition: Transition, times: _Times) -> None:
         times.returns_for_capacity = (transition.reason or "").startswith(CAPACITY_REASON)
         if transition.from_status is JobStatus.SUBMITTED:
             created_at = self._region.engine.job(transition.job_id).created_at
             self._duration(transition, "JobSubmittedToRunnableDuration", created_at)
-        elif not times.returns_for_capacity:
+        elif not times.returns_for_capacity and transition.reason not in _PREEMPTED:
             self._count(transition, "JobsRetried")
         times.runnable_at = transition.at
 
@@ -118,12 +127,12 @@ class BatchMetrics:
         times.starting_at = times.running_at = None
 
     def _count(self, transition: Transition, name: str) -> None:
-        self._point(transition, name, "Count", 1)
+        self._point(transition.job_id, transition.at, name, "Count", 1)
 
     def _duration(self, transition: Transition, name: str, since: int | None) -> None:
         if since is not None:
-            self._point(transition, name, "Milliseconds", transition.at - since)
+            self._point(transition.job_id, transition.at, name, "Milliseconds", transition.at - since)
 
-    def _point(self, transition: Transition, name: str, unit: str, value: int) -> None:
-        region, queue = self._region, self._region.jobs[transition.job_id].queue.name
-        self._put(MetricPoint(region.account_id, region.name, queue, name, unit, value, transition.at))
+    def _point(self, job_id: str, at: int, name: str, unit: str, value: int) -> None:
+        region, queue = self._region, self._region.jobs[job_id].queue.name
+        self._put(MetricPoint(region.account_id, region.name, queue, name, unit, value, at))

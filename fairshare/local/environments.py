@@ -14,13 +14,13 @@ from fairshare.local.paging import page
 from fairshare.local.region import EnvironmentRecord, Region
 from fairshare.local.settling import LifeCycle
 from fairshare.local.validation import (
-    NUM_INSTANCES,
     SERVICE_TYPE,
     check_capacity_limits,
     check_name,
     check_service_type,
     check_state,
     check_tags,
+    counts_instances,
 )
 from fairshare.scheduler.commands import RemoveEnvironment
 
@@ -51,8 +51,7 @@ def create_service_environment(region: Region, request: Mapping[str, Any]) -> di
         life=LifeCycle(region.settling.creating),
     )
     region.environments[name] = environment
-    if counts_instances(environment.capacity_limits):
-        region.configure_environment(environment)
+    region.configure_environment(environment)
     return _reference(environment)
 
 
@@ -89,8 +88,7 @@ def update_service_environment(region: Region, request: Mapping[str, Any]) -> di
         environment.capacity_limits = limits
     environment.state = request.get("state", environment.state)
     environment.life.update(region.settling.updating)
-    if counts_instances(environment.capacity_limits):
-        region.configure_environment(environment)
+    region.configure_environment(environment)
     return _reference(environment)
 
 
@@ -104,8 +102,7 @@ def delete_service_environment(region: Region, request: Mapping[str, Any]) -> No
     if environment.state != "DISABLED":
         raise ClientException(f"serviceEnvironment: {environment.name} is {environment.state} (disable it first)")
     environment.life.delete(region.settling.deleting)
-    if counts_instances(environment.capacity_limits):
-        region.engine.reconfigure(RemoveEnvironment(environment.name), region.now)
+    region.engine.reconfigure(RemoveEnvironment(environment.name), region.now)
 
 
 def _counts_as_attached(region: Region, environment: EnvironmentRecord) -> bool:
@@ -114,11 +111,6 @@ def _counts_as_attached(region: Region, environment: EnvironmentRecord) -> bool:
         return True
     environment.refusals_left -= 1
     return environment.refusals_left >= 0
-
-
-def counts_instances(limits: list[Mapping[str, Any]]) -> bool:
-    """Whether capacity counts instances whatever their type: what a FIFO or fair-share queue needs."""
-    return bool(limits[0]["capacityUnit"] == NUM_INSTANCES)
 
 
 def _reference(environment: EnvironmentRecord) -> dict[str, Any]:

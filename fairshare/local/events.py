@@ -1,7 +1,8 @@
 """EventBridge events of AWS Batch, and the bus in this process that carries them.
 
 Shapes: https://docs.aws.amazon.com/batch/latest/userguide/service-job-events.html and
-batch-service-job-queue-blocked-events.html. AWS delivers at least once; here it is once.
+batch-service-job-queue-blocked-events.html, batch-service-job-preemption-events.html. AWS delivers at least once; here
+it is once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from urllib.parse import parse_qs
 SOURCE: Final = "aws.batch"
 STATE_CHANGE: Final = "Batch Service Job State Change"
 QUEUE_BLOCKED: Final = "Batch Service Job Queue Blocked"
+PREEMPTION_STARTED: Final = "Batch Service Job Preemption Started"
+PREEMPTION_COMPLETED: Final = "Batch Service Job Preemption Completed"
 
 EVENTS_PATH: Final = "/moto-api/fairshare/events"
 """Answers GET with `page_of_events`; guarded like everything else."""

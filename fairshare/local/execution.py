@@ -135,7 +135,15 @@ class Execution:
 
     def _go_to(self, at: int) -> None:
         """Let an instant happen, and tell what did."""
-        self._follow(settle(self._region.engine, self, at))
+        transitions = settle(self._region.engine, self, at)
+        preemptions = self._region.engine.take_preemptions()
+        for preemption in preemptions:
+            if preemption.is_completed:
+                self._attempt(preemption.job_id, preemption.attempt).was_preempted = True
+        self._follow(transitions)
+        for preemption in preemptions:
+            self._events.preempted(preemption)
+            self._metrics.preempted(preemption)
         for notice in self._region.engine.take_notices():
             self._events.blocked(notice.job_id, notice.reason, notice.at)
 

@@ -11,11 +11,19 @@ from itertools import count
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from fairshare.local.events import QUEUE_BLOCKED, STATE_CHANGE, BatchEvent, EventBus
+from fairshare.local.events import (
+    PREEMPTION_COMPLETED,
+    PREEMPTION_STARTED,
+    QUEUE_BLOCKED,
+    STATE_CHANGE,
+    BatchEvent,
+    EventBus,
+)
 from fairshare.local.region import JobRecord, Region
-from fairshare.local.service_jobs import describe, describe_attempts
+from fairshare.local.service_jobs import describe, describe_attempts, preemption_summary
 from fairshare.model import JobStatus
-from fairshare.scheduler.outcomes import Transition
+from fairshare.scheduler.engine import PREEMPTION_IN_PROGRESS
+from fairshare.scheduler.outcomes import PreemptionNotice, Transition
 
 
 @dataclass
@@ -78,10 +86,27 @@ class JobEvents:
         fields = {"status": JobStatus.RUNNABLE.value, "statusReason": reason}
         self._publish(QUEUE_BLOCKED, self._region.jobs[job_id], at, fields, None)
 
+    def preempted(self, notice: PreemptionNotice) -> None:
+        """An attempt is being stopped for another job, or has been. A job without retries left is FAILED then."""
+        job = self._region.jobs[notice.job_id]
+        detail: dict[str, Any] = {"preemptedJobArn": job.arn}
+        if notice.is_completed:
+            status = self._region.state_of(job).status
+            is_over = status is JobStatus.FAILED
+            detail["status"] = (status if is_over else JobStatus.RUNNABLE).value
+            detail["preemptionSummary"] = preemption_summary(self._region, job)
+            self._put(PREEMPTION_COMPLETED, job, notice.at, detail)
+        else:
+            detail |= {"status": JobStatus.RUNNING.value, "statusReason": PREEMPTION_IN_PROGRESS + notice.kind.value}
+            self._put(PREEMPTION_STARTED, job, notice.at, detail)
+
     def _publish(self, kind: str, job: JobRecord, at: int, fields: dict[str, Any], attempt: int | None) -> None:
         detail = describe(self._region, job) | describe_attempts(job, attempt) | fields
         for name in ("tags", "serviceRequestPayload"):
             del detail[name]
+        self._put(kind, job, at, detail)
+
+    def _put(self, kind: str, job: JobRecord, at: int, detail: dict[str, Any]) -> None:
         region = self._region
         # derived, not drawn: the same history gives the same ids when it is replayed
         event_id = str(uuid5(NAMESPACE_URL, f"{job.arn}/{next(self._numbers)}"))

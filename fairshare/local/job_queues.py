@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairshare.local.environments import counts_instances
 from fairshare.local.errors import ClientException
 from fairshare.local.paging import page
-from fairshare.local.region import EnvironmentRecord, QueueRecord, Region
+from fairshare.local.region import EnvironmentRecord, PolicyRecord, QueueRecord, Region
 from fairshare.local.settling import VALID, LifeCycle
 from fairshare.local.validation import (
     SERVICE_TYPE,
@@ -22,6 +21,7 @@ from fairshare.local.validation import (
     check_state,
     check_tags,
     check_time_limits,
+    counts_instances,
 )
 from fairshare.scheduler.commands import RemoveQueue
 
@@ -37,8 +37,11 @@ def create_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, An
     check_queue_priority(request["priority"])
     check_time_limits(request.get("jobStateTimeLimitActions") or [])
     check_tags(request.get("tags") or {})
-    environment = _environment_of_new_queue(region, request)
     policy = None if policy_arn is None else region.get_policy(policy_arn)
+    if policy is not None and policy.quota is not None and request.get("jobQueueType") not in (SERVICE_TYPE, None):
+        raise ClientException("Quota Management feature is only supported for SageMaker Training job queues.")
+    environment = _environment_of_new_queue(region, request)
+    _check_fit(region, environment, policy, None)
     if name in region.queues:
         raise ClientException("Object already exists")
     if len(region.queues) >= MOST_QUEUES:
@@ -97,6 +100,9 @@ def update_job_queue(region: Region, request: Mapping[str, Any]) -> dict[str, An
         raise ClientException("schedulingPolicyArn: a first-in-first-out queue cannot get a policy (make a new queue)")
     policy = queue.policy if policy_arn is None else region.get_policy(policy_arn)
     environment = queue.environment if order is None else _ordered_environment(region, order)
+    if policy is not None and queue.policy is not None and (policy.quota is None) != (queue.policy.quota is None):
+        raise ClientException("schedulingPolicyArn: shares and quota shares cannot be exchanged (make a new queue)")
+    _check_fit(region, environment, policy, queue)
     if environment is not queue.environment:
         _leave_environment(region, queue)
     queue.state, queue.priority, queue.time_limits = state, priority, time_limits
@@ -136,12 +142,35 @@ def _ordered_environment(region: Region, order: list[Mapping[str, Any]]) -> Envi
     environment = region.find_environment(order[0]["serviceEnvironment"])
     if environment is None or environment.life.is_changing:
         raise ClientException("Service environments must be created and valid before attaching them to a job queue.")
-    if not counts_instances(environment.capacity_limits):
+    return environment
+
+
+def _check_fit(
+    region: Region, environment: EnvironmentRecord, policy: PolicyRecord | None, queue: QueueRecord | None
+) -> None:
+    """Check that environment and policy of a queue go together; ``queue`` is None while it is being created.
+
+    Source: https://docs.aws.amazon.com/batch/latest/userguide/quota-management.html.
+    """
+    has_quota_shares = policy is not None and policy.quota is not None
+    if counts_instances(environment.capacity_limits):
+        if has_quota_shares:
+            raise ClientException(
+                f"serviceEnvironmentOrder: {environment.name} counts NUM_INSTANCES (a queue with quota shares needs "
+                "limits by instance type)"
+            )
+        return
+    if not has_quota_shares:
         raise ClientException(
             f"serviceEnvironmentOrder: {environment.name} counts instance types (FIFO and fair-share queues need "
             "NUM_INSTANCES)"
         )
-    return environment
+    others = [name for name, other in region.queues.items() if other.environment is environment and other is not queue]
+    if others:
+        raise ClientException(
+            f"serviceEnvironmentOrder: {environment.name} serves job queue {others[0]} (one with limits by instance "
+            "type serves one queue)"
+        )
 
 
 def _leave_environment(region: Region, queue: QueueRecord) -> None:
@@ -150,6 +179,11 @@ def _leave_environment(region: Region, queue: QueueRecord) -> None:
         raise ClientException(
             f"serviceEnvironmentOrder: {queue.name} still has jobs, which cannot move (wait until they have ended, or "
             "make another queue)"
+        )
+    if queue.quota_shares:
+        raise ClientException(
+            f"serviceEnvironmentOrder: {queue.name} has quota shares, whose limits are of its environment (delete them "
+            "first)"
         )
     region.engine.reconfigure(RemoveQueue(queue.name), region.now)
 

@@ -17,6 +17,7 @@ from fairshare.local.region import JobRecord, QueueRecord, Region
 from fairshare.local.service_jobs import summarise
 from fairshare.local.validation import NUM_INSTANCES
 from fairshare.model import JobStatus
+from fairshare.scheduler.outcomes import EngineSnapshot
 
 FRONT_OF_QUEUE: Final = 100
 """RUNNABLE jobs that a snapshot tells."""
@@ -57,13 +58,21 @@ def list_service_jobs(region: Region, request: Mapping[str, Any]) -> dict[str, A
 def get_job_queue_snapshot(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
     """GetJobQueueSnapshot: the first RUNNABLE jobs in dispatch order, and who uses how much capacity.
 
-    Capacity is told in NUM_INSTANCES for a fair-share queue and by instance type for a FIFO one, as in AWS's examples.
+    Capacity is told in NUM_INSTANCES for a fair-share queue and by instance type for others, as in AWS's examples.
     """
     queue = region.get_queue(request["jobQueue"])
     snapshot = region.engine.snapshot(queue.name, FRONT_OF_QUEUE)
     front = [{"jobArn": region.jobs[job_id].arn, "earliestTimeAtPosition": since} for job_id, since in snapshot.front]
     utilization: dict[str, Any] = {"lastUpdatedAt": region.now}
-    if queue.policy is None:
+    fronts: dict[str, Any] | None = None
+    if queue.has_quota_shares:
+        utilization["totalCapacityUsage"] = _usage(_in_use_by_type(region, queue))
+        utilization["quotaShareUtilization"] = {"topCapacityUtilization": _quota_usage(snapshot)}
+        fronts = {
+            name: {"jobArn": region.jobs[job_id].arn, "earliestTimeAtPosition": since}
+            for name, (job_id, since) in snapshot.front_of_quota_shares.items()
+        }
+    elif queue.policy is None:
         utilization["totalCapacityUsage"] = _usage(_in_use_by_type(region, queue))
     else:
         utilization["totalCapacityUsage"] = _usage({NUM_INSTANCES: snapshot.instances_in_use})
@@ -75,7 +84,17 @@ def get_job_queue_snapshot(region: Region, request: Mapping[str, Any]) -> dict[s
                 for share, held in by_use[:TOP_SHARES]
             ],
         }
-    return {"frontOfQueue": {"jobs": front, "lastUpdatedAt": region.now}, "queueUtilization": utilization}
+    return {
+        "frontOfQueue": {"jobs": front, "lastUpdatedAt": region.now},
+        "frontOfQuotaShares": None if fronts is None else {"quotaShares": fronts, "lastUpdatedAt": region.now},
+        "queueUtilization": utilization,
+    }
+
+
+def _quota_usage(snapshot: EngineSnapshot) -> list[dict[str, Any]]:
+    """Return what each quota share uses, the largest first; there are no more shares than a snapshot tells."""
+    used = sorted(snapshot.instances_by_quota_share.items(), key=lambda share: (-sum(share[1].values()), share[0]))
+    return [{"quotaShareName": name, "capacityUsage": _usage(by_type)} for name, by_type in used]
 
 
 def _only_filter(filters: list[Mapping[str, Any]]) -> tuple[str | None, list[str]]:

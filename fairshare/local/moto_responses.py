@@ -1,4 +1,4 @@
-"""How moto calls us: HTTP requests of Batch, SageMaker, IAM and Service Quotas become calls of the operations beside this module.
+"""How moto calls us: HTTP requests of Batch, SageMaker, IAM and Service Quotas become calls of functions here.
 
 Imports moto at the top: loaded by `fairshare.local.moto_extension` only.
 """
@@ -19,7 +19,7 @@ from moto.sagemaker.exceptions import AWSValidationException
 from moto.sagemaker.responses import SageMakerResponse
 from moto.servicequotas.responses import ServiceQuotasResponse
 
-from fairshare.local import environments, job_queues, listing, policies, service_jobs, tagging
+from fairshare.local import environments, job_queues, listing, policies, quota_shares, service_jobs, tagging
 from fairshare.local.errors import ClientException, ValidationException
 from fairshare.local.region import Region
 from fairshare.local.request_shape import read_json, read_members
@@ -43,6 +43,11 @@ OPERATIONS: Final[dict[str, Operation]] = {
         job_queues.describe_job_queues,
         job_queues.update_job_queue,
         job_queues.delete_job_queue,
+        quota_shares.create_quota_share,
+        quota_shares.describe_quota_share,
+        quota_shares.list_quota_shares,
+        quota_shares.update_quota_share,
+        quota_shares.delete_quota_share,
         service_jobs.submit_service_job,
         service_jobs.describe_service_job,
         service_jobs.update_service_job,

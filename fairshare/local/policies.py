@@ -22,12 +22,14 @@ def create_scheduling_policy(region: Region, request: Mapping[str, Any]) -> dict
     """CreateSchedulingPolicy. Without any policy it is a fair-share one without entries."""
     name = request["name"]
     check_name(name, "Scheduling policy")
-    fairshare = _fairshare(request) or {}
+    fairshare, quota = _policies(request)
+    if fairshare is None and quota is None:
+        fairshare = {}
     check_tags(request.get("tags") or {})
     if name in region.policies:
         raise ClientException("Object already exists")
     arn = region.arn(f"scheduling-policy/{name}")
-    region.policies[name] = PolicyRecord(name, arn, fairshare, dict(request.get("tags") or {}))
+    region.policies[name] = PolicyRecord(name, arn, fairshare, quota, dict(request.get("tags") or {}))
     return {"name": name, "arn": arn}
 
 
@@ -53,12 +55,15 @@ def list_scheduling_policies(region: Region, request: Mapping[str, Any]) -> dict
 
 
 def update_scheduling_policy(region: Region, request: Mapping[str, Any]) -> None:
-    """UpdateSchedulingPolicy: replaces the fair-share policy whole; queues that use it follow at once."""
+    """UpdateSchedulingPolicy: replaces the policy whole, never its kind; queues that use it follow at once."""
     policy = region.get_policy(request["arn"])
-    fairshare = _fairshare(request)
-    if fairshare is None:
+    fairshare, quota = _policies(request)
+    if fairshare is None and quota is None:
         return
-    policy.fairshare = fairshare
+    if (fairshare is None) != (policy.fairshare is None):
+        kind = "fairsharePolicy" if policy.fairshare is not None else "quotaSharePolicy"
+        raise ClientException(f"arn: {policy.name} has a {kind}, and always will (make another policy)")
+    policy.fairshare, policy.quota = fairshare, quota
     for queue in region.queues.values():
         if queue.policy is policy and not queue.is_being_deleted:
             region.configure_queue(queue)
@@ -73,10 +78,10 @@ def delete_scheduling_policy(region: Region, request: Mapping[str, Any]) -> None
     del region.policies[policy.name]
 
 
-def _fairshare(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the checked ``fairsharePolicy`` of a request."""
+def _policies(request: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """Return the checked ``fairsharePolicy`` and ``quotaSharePolicy`` of a request; at most one is there."""
     fairshare: Mapping[str, Any] | None = request.get("fairsharePolicy")
-    quota = request.get("quotaSharePolicy")
+    quota: Mapping[str, Any] | None = request.get("quotaSharePolicy")
     if quota is not None:
         if fairshare is not None:
             raise ClientException(
@@ -84,30 +89,31 @@ def _fairshare(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
             )
         if quota["idleResourceAssignmentStrategy"] != "FIFO":
             raise ClientException("Idle resource assignment strategy must be one of [FIFO].")
-        raise ClientException("quotaSharePolicy: quota shares are not modelled here (use a fairsharePolicy)")
     if fairshare is not None:
         check_fairshare_policy(fairshare)
-    return fairshare
+    return fairshare, quota
 
 
 def _describe(policy: PolicyRecord) -> dict[str, Any]:
     """Describe as AWS does: weights as 32-bit floats (case C02), entries in an order of its own (case C01)."""
-    entries = sorted(policy.fairshare.get("shareDistribution") or [], key=lambda entry: str(entry["shareIdentifier"]))
     return {
         "name": policy.name,
         "arn": policy.arn,
-        "fairsharePolicy": {
-            "shareDecaySeconds": policy.fairshare.get("shareDecaySeconds", 0),
-            "computeReservation": policy.fairshare.get("computeReservation", 0),
-            "shareDistribution": [
-                {
-                    "shareIdentifier": entry["shareIdentifier"],
-                    "weightFactor": _float32(entry.get("weightFactor", 1.0)),
-                }
-                for entry in entries
-            ],
-        },
+        "fairsharePolicy": None if policy.fairshare is None else _describe_fairshare(policy.fairshare),
+        "quotaSharePolicy": policy.quota,
         "tags": policy.tags,
+    }
+
+
+def _describe_fairshare(fairshare: Mapping[str, Any]) -> dict[str, Any]:
+    entries = sorted(fairshare.get("shareDistribution") or [], key=lambda entry: str(entry["shareIdentifier"]))
+    return {
+        "shareDecaySeconds": fairshare.get("shareDecaySeconds", 0),
+        "computeReservation": fairshare.get("computeReservation", 0),
+        "shareDistribution": [
+            {"shareIdentifier": entry["shareIdentifier"], "weightFactor": _float32(entry.get("weightFactor", 1.0))}
+            for entry in entries
+        ],
     }
 
 

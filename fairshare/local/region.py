@@ -15,8 +15,17 @@ from fairshare.local.errors import ClientException
 from fairshare.local.faults import Faults
 from fairshare.local.settling import AT_ONCE, LifeCycle, Settling
 from fairshare.local.training_jobs import TrainingJob
-from fairshare.model import FairsharePolicy, JobStatus, ShareAttributes, partition_of
-from fairshare.scheduler.commands import PutEnvironment, PutQueue, TimeLimit
+from fairshare.local.validation import counts_instances
+from fairshare.model import (
+    CapacityLimit,
+    FairsharePolicy,
+    JobStatus,
+    QuotaSharePolicy,
+    ShareAttributes,
+    SharingStrategy,
+    partition_of,
+)
+from fairshare.scheduler.commands import PutEnvironment, PutQueue, PutQuotaShare, TimeLimit
 from fairshare.scheduler.engine import Engine
 from fairshare.scheduler.jobs import EngineJob
 
@@ -40,15 +49,18 @@ class EnvironmentRecord:
 
 @dataclass
 class PolicyRecord:
-    """A scheduling policy. ``fairshare`` is the ``fairsharePolicy`` as it was given."""
+    """A scheduling policy: ``fairshare`` or ``quota`` is the ``fairsharePolicy`` or ``quotaSharePolicy`` as given."""
 
     name: str
     arn: str
-    fairshare: Mapping[str, Any]
+    fairshare: Mapping[str, Any] | None
+    quota: Mapping[str, Any] | None = None
     tags: dict[str, str] = field(default_factory=dict)
 
-    def as_model(self) -> FairsharePolicy:
+    def as_model(self) -> FairsharePolicy | QuotaSharePolicy:
         """Return the policy for the engine, weights as the decimals that were written."""
+        if self.fairshare is None:
+            return QuotaSharePolicy()
         return FairsharePolicy(
             share_distribution=tuple(
                 ShareAttributes(entry["shareIdentifier"], str(entry.get("weightFactor", 1)))
@@ -57,6 +69,22 @@ class PolicyRecord:
             share_decay_seconds=self.fairshare.get("shareDecaySeconds", 0),
             compute_reservation=self.fairshare.get("computeReservation", 0),
         )
+
+
+@dataclass
+class QuotaShareRecord:
+    """A quota share of a queue. ``capacity_limits`` and ``sharing`` (``resourceSharingConfiguration``) as given."""
+
+    name: str
+    arn: str
+    queue: QueueRecord
+    capacity_limits: list[Mapping[str, Any]]
+    sharing: Mapping[str, Any]
+    in_share_preemption: str
+    """ENABLED or DISABLED."""
+    state: str
+    tags: dict[str, str] = field(default_factory=dict)
+    life: LifeCycle = field(default_factory=LifeCycle)
 
 
 @dataclass
@@ -75,6 +103,12 @@ class QueueRecord:
     jobs: list[JobRecord] = field(default_factory=list)
     share_identifiers: set[str] = field(default_factory=set)
     """Every one that a job was submitted with."""
+    quota_shares: dict[str, QuotaShareRecord] = field(default_factory=dict)
+
+    @property
+    def has_quota_shares(self) -> bool:
+        """Whether each of its jobs belongs to a quota share."""
+        return self.policy is not None and self.policy.quota is not None
 
     @property
     def is_being_deleted(self) -> bool:
@@ -96,6 +130,8 @@ class AttemptRecord:
     """SageMaker refused to create the training job, so there is none."""
     lacked_capacity: bool = False
     """It ended for want of capacity, which uses up no attempt of the retry strategy (case C34)."""
+    was_preempted: bool = False
+    """It was stopped for another job, which uses up no attempt either."""
 
 
 @dataclass
@@ -128,7 +164,9 @@ class JobRecord:
         Args:
             number: of the last dispatch to look at; None = all.
         """
-        return [attempt for attempt in self._dispatches(number) if not attempt.lacked_capacity]
+        return [
+            attempt for attempt in self._dispatches(number) if not attempt.lacked_capacity and not attempt.was_preempted
+        ]
 
     def latest_attempt(self, number: int | None) -> AttemptRecord | None:
         """Return the newest dispatch up to ``number`` (None = all) that has a training job."""
@@ -214,6 +252,19 @@ class Region:
             raise ClientException(f"JobQueue {reference} not found.")
         return queue
 
+    def get_quota_share(self, arn: str) -> QuotaShareRecord:
+        """Return a quota share, which AWS takes by ARN only. Raises ClientException when there is none."""
+        share = self.find_quota_share(arn)
+        if share is None:
+            raise ClientException(f"Quota share {arn} does not exist.")
+        return share
+
+    def find_quota_share(self, arn: str) -> QuotaShareRecord | None:
+        """Return the quota share of an ARN, ``job-queue/QUEUE/quota-share/NAME``, or None."""
+        queue, _, name = self._name(arn, "job-queue").partition("/quota-share/")
+        found = self.queues.get(queue)
+        return None if found is None else found.quota_shares.get(name)
+
     def get_job(self, reference: str) -> JobRecord:
         """Return a job; AWS's model says id, its SDK sends the ARN. Raises ClientException when there is none."""
         if (job := self.find_job(reference)) is None:
@@ -231,9 +282,14 @@ class Region:
         return self.engine.job(job.id)
 
     def configure_environment(self, environment: EnvironmentRecord) -> None:
-        """Tell the engine what an environment is now. Only capacity in instances can serve a queue."""
-        limit = environment.capacity_limits[0]
-        change = PutEnvironment(environment.name, limit["maxCapacity"], environment.state == "ENABLED")
+        """Tell the engine what an environment is now."""
+        limits = environment.capacity_limits
+        change = PutEnvironment(
+            environment.name,
+            max_capacity=sum(limit["maxCapacity"] for limit in limits),
+            enabled=environment.state == "ENABLED",
+            capacity_limits=() if counts_instances(limits) else _limits(limits),
+        )
         self.engine.reconfigure(change, self.now)
 
     def configure_queue(self, queue: QueueRecord) -> None:
@@ -250,17 +306,40 @@ class Region:
         )
         self.engine.reconfigure(change, self.now)
 
+    def configure_quota_share(self, share: QuotaShareRecord) -> None:
+        """Tell the engine what a quota share is now."""
+        change = PutQuotaShare(
+            name=share.name,
+            queue=share.queue.name,
+            capacity_limits=_limits(share.capacity_limits),
+            sharing=SharingStrategy(share.sharing["strategy"]),
+            borrow_limit=share.sharing.get("borrowLimit", -1),
+            in_share_preemption=share.in_share_preemption == "ENABLED",
+            enabled=share.state == "ENABLED",
+        )
+        self.engine.reconfigure(change, self.now)
+
     def is_empty(self, queue: QueueRecord) -> bool:
         """Whether every job of a queue has ended."""
         return all(self.state_of(job).status in (JobStatus.SUCCEEDED, JobStatus.FAILED) for job in reversed(queue.jobs))
 
     def forget_deleted(self) -> None:
-        """Drop what was deleted and has been seen often enough; a queue also waits for its jobs to end."""
+        """Drop what was deleted and has been seen often enough; queues and quota shares also wait for their jobs."""
+        for queue in self.queues.values():
+            for share in [share for share in queue.quota_shares.values() if share.life.is_over]:
+                if not self._has_open_jobs(share):
+                    del queue.quota_shares[share.name]
         for queue in [queue for queue in self.queues.values() if queue.life.is_over and self.is_empty(queue)]:
             del self.queues[queue.name]
             queue.environment.refusals_left = self.settling.detaching
         for name in [name for name, environment in self.environments.items() if environment.life.is_over]:
             del self.environments[name]
+
+    def _has_open_jobs(self, share: QuotaShareRecord) -> bool:
+        return any(
+            job.request.get("quotaShareName") == share.name and not self.state_of(job).status.is_terminal
+            for job in reversed(share.queue.jobs)
+        )
 
     # -- requests to stop an attempt, which whoever runs it takes ----------------------------------------------------
 
@@ -272,3 +351,7 @@ class Region:
         """Return, once, the attempts that were asked to end since the last call."""
         requests, self._stop_requests = self._stop_requests, []
         return requests
+
+
+def _limits(limits: list[Mapping[str, Any]]) -> tuple[CapacityLimit, ...]:
+    return tuple(CapacityLimit(limit["maxCapacity"], limit["capacityUnit"]) for limit in limits)

@@ -16,6 +16,7 @@ from fairshare.local.validation import (
     SERVICE_TYPE,
     check_client_token,
     check_job_name,
+    check_preemption_retries,
     check_request_size,
     check_retry_strategy,
     check_scheduling_priority,
@@ -64,6 +65,8 @@ def describe(region: Region, job: JobRecord) -> dict[str, Any]:
     asked = job.request
     return summarise(region, job) | {
         "attempts": [_describe_attempt(attempt) for attempt in job.attempts_up_to(None)],
+        "preemptionConfiguration": asked.get("preemptionConfiguration"),
+        "preemptionSummary": preemption_summary(region, job),
         "isTerminated": region.state_of(job).is_terminated,
         "jobQueue": job.queue.arn,
         "retryStrategy": asked.get("retryStrategy") or {"attempts": 1},
@@ -123,6 +126,7 @@ def summarise(region: Region, job: JobRecord) -> dict[str, Any]:
         "stoppedAt": state.stopped_at,
         "serviceJobType": SERVICE_TYPE,
         "shareIdentifier": job.request.get("shareIdentifier"),
+        "quotaShareName": job.request.get("quotaShareName"),
         "status": state.status.value,
         "statusReason": state.status_reason,
         "isTerminated": True if state.is_terminated else None,
@@ -140,6 +144,7 @@ def _check_fields(request: Mapping[str, Any]) -> None:
         "timeoutConfig": check_timeout,
         "schedulingPriority": check_scheduling_priority,
         "clientToken": check_client_token,
+        "preemptionConfiguration": check_preemption_retries,
     }
     for field, check in optional.items():
         if request.get(field) is not None:
@@ -163,6 +168,9 @@ def _same_request_before(region: Region, request: Mapping[str, Any]) -> JobRecor
 def _check_share(region: Region, queue: QueueRecord, request: Mapping[str, Any]) -> None:
     """Check that share and priority fit the queue (case C17). An identifier the policy does not list is accepted."""
     identifier = request.get("shareIdentifier")
+    if queue.has_quota_shares:
+        _check_quota_share(queue, request)
+        return
     for field in ("quotaShareName", "preemptionConfiguration"):
         if request.get(field) is not None:
             raise ClientException(f"{field}: {queue.name} has no quota shares (leave it out)")
@@ -183,6 +191,21 @@ def _check_share(region: Region, queue: QueueRecord, request: Mapping[str, Any])
                 f"shareIdentifier: {queue.name} has {len(active)} active ones (at most {MAX_ACTIVE_SHARES})"
             )
     queue.share_identifiers.add(identifier)
+
+
+def _check_quota_share(queue: QueueRecord, request: Mapping[str, Any]) -> None:
+    """Check that a job belongs to a quota share that takes jobs (API_SubmitServiceJob: exactly one of the shares)."""
+    if request.get("shareIdentifier") is not None:
+        raise ClientException(f"shareIdentifier: {queue.name} has quota shares (give quotaShareName instead)")
+    name = request.get("quotaShareName")
+    if not name:
+        raise ClientException(f"quotaShareName: missing (every job of {queue.name} belongs to a quota share)")
+    share = queue.quota_shares.get(name)
+    if share is None:
+        raise ClientException(f"quotaShareName: {name} does not exist in {queue.name}")
+    if share.life.is_changing or share.state != "ENABLED":
+        state = share.life.status if share.life.is_changing else share.state
+        raise ClientException(f"quotaShareName: {name} is {state} (only a VALID and ENABLED share takes jobs)")
 
 
 def _demand(training_request: Mapping[str, Any]) -> Mapping[str, int]:
@@ -243,11 +266,29 @@ def _submission(job: JobRecord) -> JobSubmission:
             for rule in strategy.get("evaluateOnExit") or []
         ),
         attempt_duration_ms=None if seconds is None else seconds * 1000,
+        quota_share=request.get("quotaShareName"),
+        demand_by_type=tuple(sorted(job.demand.items())) if job.queue.has_quota_shares else (),
+        preemption_retries=(request.get("preemptionConfiguration") or {}).get("preemptionRetriesBeforeTermination"),
     )
 
 
 def _reference(job: JobRecord) -> dict[str, Any]:
     return {"jobArn": job.arn, "jobName": job.name, "jobId": job.id}
+
+
+def preemption_summary(region: Region, job: JobRecord) -> dict[str, Any] | None:
+    """Return ``preemptionSummary`` of a job: how often it was preempted, and the last of those attempts, oldest first.
+
+    They are not among its ``attempts``. None before the first preemption.
+    """
+    state = region.state_of(job)
+    if not state.preempted_count:
+        return None
+    recent = [job.attempts[attempt.number] for attempt in state.preempted_attempts if attempt.number in job.attempts]
+    return {
+        "preemptedAttemptCount": state.preempted_count,
+        "recentPreemptedAttempts": [_describe_attempt(attempt) for attempt in recent if not attempt.was_refused],
+    }
 
 
 def describe_attempts(job: JobRecord, number: int | None) -> dict[str, Any]:

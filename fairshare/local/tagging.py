@@ -33,7 +33,9 @@ def list_tags_for_resource(region: Region, request: Mapping[str, Any]) -> dict[s
 
 
 def _tags_of(region: Region, arn: str) -> dict[str, str]:
-    """Return the live tags of a resource: an environment, policy, queue or service job of this account and region."""
+    """Return the live tags of a resource of this account and region."""
+    if (share := region.find_quota_share(arn)) is not None:
+        return share.tags
     kind, _, name = arn.removeprefix(region.arn("")).partition("/")
     resources: Mapping[str, Mapping[str, EnvironmentRecord | PolicyRecord | QueueRecord | JobRecord]] = {
         "service-environment": region.environments,
@@ -43,5 +45,7 @@ def _tags_of(region: Region, arn: str) -> dict[str, str]:
     }
     resource = resources.get(kind, {}).get(name)
     if resource is None or resource.arn != arn:
-        raise ClientException(f"resourceArn: {arn} does not exist (an environment, policy, queue or service job)")
+        raise ClientException(
+            f"resourceArn: {arn} does not exist (an environment, policy, queue, quota share or service job)"
+        )
     return resource.tags

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from fairshare.local.errors import ClientException
+from fairshare.model import SharingStrategy
 from fairshare.scheduler.policy import parse_weight
 
 SERVICE_TYPE: Final = "SAGEMAKER_TRAINING"
@@ -111,6 +112,40 @@ def check_capacity_limits(limits: list[Mapping[str, Any]]) -> None:
         raise ClientException("capacityLimits: the same capacityUnit is there twice (one limit for each unit)")
 
 
+def counts_instances(limits: list[Mapping[str, Any]]) -> bool:
+    """Whether checked ``capacityLimits`` count instances whatever their type: what FIFO and fair-share queues need."""
+    return bool(limits[0]["capacityUnit"] == NUM_INSTANCES)
+
+
+# -- quota shares -----------------------------------------------------------------------------------------------------
+
+
+def check_quota_limits(limits: list[Mapping[str, Any]]) -> None:
+    """Check the ``capacityLimits`` of a quota share: 1 - 5 instance types."""
+    check_capacity_limits(limits)
+    if counts_instances(limits):
+        raise ClientException(f"capacityLimits: a quota share is measured by instance type, not in {NUM_INSTANCES}")
+
+
+def check_sharing(sharing: Mapping[str, Any]) -> None:
+    """Check a ``resourceSharingConfiguration`` (API_QuotaShareResourceSharingConfiguration)."""
+    strategy, borrow_limit = sharing["strategy"], sharing.get("borrowLimit")
+    if strategy not in list(SharingStrategy):
+        raise ClientException(f"strategy: {strategy!r} is unknown ({', '.join(SharingStrategy)})")
+    if borrow_limit is None:
+        return
+    if strategy != SharingStrategy.LEND_AND_BORROW:
+        raise ClientException(f"borrowLimit: a {strategy} quota share does not borrow (LEND_AND_BORROW does)")
+    if borrow_limit < -1:
+        raise ClientException(f"borrowLimit: {borrow_limit} is out of range (-1 or more)")
+
+
+def check_in_share_preemption(setting: str) -> None:
+    """Check ``inSharePreemption`` of a quota share's ``preemptionConfiguration``."""
+    if setting not in _STATES:
+        raise ClientException(f"inSharePreemption: {setting!r} is unknown (ENABLED or DISABLED)")
+
+
 @cache
 def _instance_types() -> frozenset[str]:
     """Return the instance types SageMaker trains on, from botocore's model; read only when a type is used as a unit."""
@@ -184,6 +219,13 @@ def check_share_identifier(identifier: str) -> None:
     """Check the share identifier of a job."""
     if _SHARE.fullmatch(identifier) is None:
         raise ClientException("ShareIdentifier name should match a valid pattern.")
+
+
+def check_preemption_retries(configuration: Mapping[str, Any]) -> None:
+    """Check the ``preemptionConfiguration`` of a job; without a number it is queued again without limit."""
+    retries = configuration.get("preemptionRetriesBeforeTermination")
+    if retries is not None and retries < 0:
+        raise ClientException(f"preemptionRetriesBeforeTermination: {retries} is out of range (0 or more)")
 
 
 def check_scheduling_priority(priority: int) -> None:

@@ -1,8 +1,7 @@
 """Every refusal whose text was measured on real AWS, word for word.
 
 The texts are those of the failing templates that the project cdk-preflight deployed and recorded
-(https://github.com/badmintoncryer/cdk-preflight, rules/batch). Those about quota shares on
-other queues than SageMaker's are missing: the local AWS has no such policies yet.
+(https://github.com/badmintoncryer/cdk-preflight, rules/batch).
 """
 
 from __future__ import annotations

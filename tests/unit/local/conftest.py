@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from fairshare.local import environments, job_queues, policies, service_jobs
+from fairshare.local import environments, job_queues, policies, quota_shares, service_jobs
 from fairshare.local.faults import Faults
 from fairshare.local.launcher import Launcher
 from fairshare.local.region import Region
@@ -88,6 +88,33 @@ class Cloud:
         """A queue ``gpu`` without shares."""
         self.environment(capacity=capacity)
         self.queue()
+
+    def quota_queue(self, capacity: int = 3, **shares: tuple[int, str] | tuple[int, str, bool]) -> None:
+        """A queue ``gpu`` of ml.g5.xlarge; each quota share is its limit, its strategy and whether it preempts."""
+        limits = [{"maxCapacity": capacity, "capacityUnit": "ml.g5.xlarge"}]
+        self.call(
+            environments.create_service_environment,
+            serviceEnvironmentName="gpu",
+            serviceEnvironmentType="SAGEMAKER_TRAINING",
+            capacityLimits=limits,
+        )
+        quota = {"idleResourceAssignmentStrategy": "FIFO"}
+        arn = self.call(policies.create_scheduling_policy, name="quotas", quotaSharePolicy=quota)["arn"]
+        self.queue(policy=arn)
+        for name, terms in shares.items():
+            self.quota_share(name, *terms)
+
+    def quota_share(
+        self, name: str, limit: int, strategy: str = "LEND", preempts: bool = False, **more: Any
+    ) -> dict[str, Any]:
+        request = {
+            "quotaShareName": name,
+            "jobQueue": "gpu",
+            "capacityLimits": [{"maxCapacity": limit, "capacityUnit": "ml.g5.xlarge"}],
+            "resourceSharingConfiguration": {"strategy": strategy},
+            "preemptionConfiguration": {"inSharePreemption": "ENABLED" if preempts else "DISABLED"},
+        } | more
+        return dict(self.call(quota_shares.create_quota_share, **request))
 
     def submit(self, name: str, share: str | None = None, seconds: float = 60, instances: int = 1, **more: Any) -> str:
         """Submit a job that runs so many seconds; return its id."""

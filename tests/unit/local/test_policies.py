@@ -81,8 +81,19 @@ def test_both_kinds_of_policy_at_once_are_refused(cloud):
         cloud.call(
             policies.create_scheduling_policy, name="p", quotaSharePolicy={"idleResourceAssignmentStrategy": "LIFO"}
         )
-    with pytest.raises(ClientException, match=r"^quotaSharePolicy: quota shares are not modelled here"):
-        cloud.call(policies.create_scheduling_policy, name="p", quotaSharePolicy=quota)
+
+
+def test_a_policy_for_quota_shares_stays_one(cloud):
+    quota = {"idleResourceAssignmentStrategy": "FIFO"}
+    arn = cloud.call(policies.create_scheduling_policy, name="p", quotaSharePolicy=quota)["arn"]
+    described = cloud.call(policies.describe_scheduling_policies, arns=[arn])["schedulingPolicies"][0]
+    assert (described["quotaSharePolicy"], described["fairsharePolicy"]) == (quota, None)
+    cloud.call(policies.update_scheduling_policy, arn=arn, quotaSharePolicy=quota)
+    with pytest.raises(ClientException) as refused:
+        cloud.call(policies.update_scheduling_policy, arn=arn, fairsharePolicy={})
+    assert str(refused.value) == "arn: p has a quotaSharePolicy, and always will (make another policy)"
+    with pytest.raises(ClientException, match=r"^arn: shares has a fairsharePolicy, and always will"):
+        cloud.call(policies.update_scheduling_policy, arn=cloud.policy(), quotaSharePolicy=quota)
 
 
 def test_the_same_name_again_and_a_bad_name_are_refused(cloud):

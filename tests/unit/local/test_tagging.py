@@ -32,7 +32,8 @@ def test_what_does_not_exist_cannot_be_tagged(cloud):
     ):
         with pytest.raises(ClientException) as refused:
             cloud.call(operation, resourceArn=ARN + "job-queue/nope", **request)
-        text = f"resourceArn: {ARN}job-queue/nope does not exist (an environment, policy, queue or service job)"
+        kinds = "an environment, policy, queue, quota share or service job"
+        text = f"resourceArn: {ARN}job-queue/nope does not exist ({kinds})"
         assert str(refused.value) == text
 
 

@@ -69,7 +69,7 @@ def get_job_queue_snapshot(region: Region, request: Mapping[str, Any]) -> dict[s
         utilization["totalCapacityUsage"] = _usage(_in_use_by_type(region, queue))
         utilization["quotaShareUtilization"] = {"topCapacityUtilization": _quota_usage(snapshot)}
         fronts = {
-            name: {"jobArn": region.jobs[job_id].arn, "earliestTimeAtPosition": since}
+            name: [{"jobArn": region.jobs[job_id].arn, "earliestTimeAtPosition": since}]
             for name, (job_id, since) in snapshot.front_of_quota_shares.items()
         }
     elif queue.policy is None:

@@ -151,9 +151,31 @@ def live_through(batch: Any) -> None:
         jobQueue="gpu", state="DISABLED", schedulingPolicyArn=policy, jobStateTimeLimitActions=time_limits
     )
     batch.update_service_environment(serviceEnvironment="gpu", state="DISABLED", capacityLimits=limits)
+    live_through_quotas(batch)
     batch.delete_job_queue(jobQueue="gpu")
     batch.delete_scheduling_policy(arn=policy)
     batch.delete_service_environment(serviceEnvironment="gpu")
+
+
+def live_through_quotas(batch: Any) -> None:
+    limits = [{"maxCapacity": 1, "capacityUnit": "ml.g5.xlarge"}]
+    batch.create_service_environment(
+        serviceEnvironmentName="quotas", serviceEnvironmentType="SAGEMAKER_TRAINING", capacityLimits=limits
+    )
+    quotas = {"idleResourceAssignmentStrategy": "FIFO"}
+    policy = batch.create_scheduling_policy(name="quotas", quotaSharePolicy=quotas)["arn"]
+    order = [{"order": 1, "serviceEnvironment": "quotas"}]
+    batch.create_job_queue(jobQueueName="quotas", priority=1, serviceEnvironmentOrder=order, schedulingPolicyArn=policy)
+    terms = {
+        "capacityLimits": limits,
+        "resourceSharingConfiguration": {"strategy": "LEND_AND_BORROW", "borrowLimit": 100},
+        "preemptionConfiguration": {"inSharePreemption": "ENABLED"},
+    }
+    share = batch.create_quota_share(quotaShareName="a", jobQueue="quotas", tags={"a": "b"}, **terms)["quotaShareArn"]
+    batch.describe_quota_share(quotaShareArn=share)
+    batch.list_quota_shares(jobQueue="quotas", maxResults=1)
+    batch.update_quota_share(quotaShareArn=share, state="DISABLED", **terms)
+    batch.delete_quota_share(quotaShareArn=share)
 
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))

@@ -73,6 +73,8 @@ def batch() -> Iterator[Any]:
             client.create_service_environment(**{**ENVIRONMENT, "serviceEnvironmentName": "base"})
             policy = client.create_scheduling_policy(**{**POLICY, "name": "base"})["arn"]
             client.create_job_queue(**queue(jobQueueName="queue", schedulingPolicyArn=policy))
+            quotas = {"idleResourceAssignmentStrategy": "FIFO"}
+            client.create_scheduling_policy(name="quotas", quotaSharePolicy=quotas)
             yield client
 
 
@@ -113,6 +115,11 @@ CASES = [
         "create_scheduling_policy",
         {"name": "policy", "quotaSharePolicy": {"idleResourceAssignmentStrategy": "LIFO"}},
         "Idle resource assignment strategy must be one of [FIFO].",
+    ),
+    (
+        "create_job_queue",
+        queue(jobQueueType="ECS", schedulingPolicyArn=f"{ARN}scheduling-policy/quotas"),
+        "Quota Management feature is only supported for SageMaker Training job queues.",
     ),
     (
         "create_scheduling_policy",

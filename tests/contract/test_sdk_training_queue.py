@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import boto3
+import botocore.exceptions
 import pytest
 
 from fairshare.local.server import LocalServer
@@ -230,3 +231,94 @@ def test_get_model_trainer_of_a_waiting_job_says_so(trainer, queue):
     waiting = queue.submit(trainer, inputs=None, share_identifier="LOWPRI")
     with pytest.raises(Exception, match="Job is still waiting in queue"):
         waiting.get_model_trainer()
+
+
+@pytest.fixture
+def quota_queue(sdk: Any, session: Any) -> Iterator[Any]:
+    """The resources of SageMaker's notebook on quota management (QM-4), made and deleted in its order."""
+    batch, name = session.client("batch"), "my-sm-training-qm-jq"
+    environment = batch.create_service_environment(
+        serviceEnvironmentName="my-sm-training-qm-se",
+        serviceEnvironmentType="SAGEMAKER_TRAINING",
+        capacityLimits=[{"maxCapacity": 3, "capacityUnit": "ml.g5.xlarge"}],
+    )
+    policy = batch.create_scheduling_policy(
+        name="my-qm-scheduling-policy", quotaSharePolicy={"idleResourceAssignmentStrategy": "FIFO"}
+    )
+    batch.create_job_queue(
+        jobQueueName=name,
+        jobQueueType="SAGEMAKER_TRAINING",
+        priority=1,
+        schedulingPolicyArn=policy["arn"],
+        serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": environment["serviceEnvironmentArn"]}],
+    )
+    terms = {
+        "QS1": ({"strategy": "LEND_AND_BORROW", "borrowLimit": 200}, "ENABLED"),
+        "QS2": ({"strategy": "LEND"}, "DISABLED"),
+        "QS3": ({"strategy": "RESERVE"}, "DISABLED"),
+    }
+    shares = [
+        batch.create_quota_share(
+            quotaShareName=share,
+            jobQueue=name,
+            capacityLimits=[{"maxCapacity": 1, "capacityUnit": "ml.g5.xlarge"}],
+            resourceSharingConfiguration=sharing,
+            preemptionConfiguration={"inSharePreemption": in_share},
+        )["quotaShareArn"]
+        for share, (sharing, in_share) in terms.items()
+    ]
+    yield sdk.TrainingQueue(name)
+    for share in shares:
+        batch.update_quota_share(quotaShareArn=share, state="DISABLED")
+        batch.delete_quota_share(quotaShareArn=share)
+        with pytest.raises(botocore.exceptions.ClientError, match="does not exist"):
+            batch.describe_quota_share(quotaShareArn=share)
+    batch.update_job_queue(jobQueue=name, state="DISABLED")
+    batch.delete_job_queue(jobQueue=name)
+    batch.delete_scheduling_policy(arn=policy["arn"])
+    batch.update_service_environment(serviceEnvironment="my-sm-training-qm-se", state="DISABLED")
+    batch.delete_service_environment(serviceEnvironment="my-sm-training-qm-se")
+
+
+def test_qm4_the_notebook_on_quota_management(trainer, quota_queue, session):
+    def submit(name: str, share: str, priority: int) -> Any:
+        retries = {"preemptionRetriesBeforeTermination": 3}
+        return quota_queue.submit(
+            trainer, None, name, priority=priority, quota_share_name=share, preemption_config=retries
+        )
+
+    def statuses(*jobs: Any) -> list[str]:
+        return [job.describe()["status"] for job in jobs]
+
+    high, med, low = submit("high", "QS1", 3), submit("med", "QS1", 2), submit("low", "QS1", 1)
+    assert statuses(high, med, low) == ["RUNNING", "RUNNING", "RUNNABLE"]
+
+    owner = submit("owner", "QS2", 1)
+    assert statuses(high, med, low, owner) == ["RUNNING", "RUNNABLE", "RUNNABLE", "RUNNING"]
+
+    low.update(4)
+    assert statuses(high, med, low, owner) == ["RUNNABLE", "RUNNABLE", "RUNNING", "RUNNING"]
+
+    described = med.describe()
+    assert (described["quotaShareName"], described["attempts"]) == ("QS1", [])
+    assert described["preemptionConfiguration"] == {"preemptionRetriesBeforeTermination": 3}
+    assert described["preemptionSummary"]["preemptedAttemptCount"] == 1
+    (preempted,) = described["preemptionSummary"]["recentPreemptedAttempts"]
+    assert preempted["serviceResourceId"] == described["latestAttempt"]["serviceResourceId"]
+    sagemaker = session.client("sagemaker")
+    training_job = sagemaker.describe_training_job(
+        TrainingJobName=preempted["serviceResourceId"]["value"].rsplit("/", 1)[-1]
+    )
+    assert training_job["TrainingJobStatus"] == "Stopped"
+
+    fronts = session.client("batch").get_job_queue_snapshot(jobQueue=quota_queue.queue_name)["frontOfQuotaShares"]
+    assert set(fronts["quotaShares"]) == {"QS1"}
+    assert fronts["quotaShares"]["QS1"][0]["jobArn"] == high.job_arn
+
+    assert {job.wait()["status"] for job in (high, med, low, owner)} == {"SUCCEEDED"}
+    assert [len(job.describe()["attempts"]) for job in (high, med, low, owner)] == [1, 1, 1, 1]
+
+
+def test_a_share_and_a_quota_share_at_once_are_refused_by_the_sdk(trainer, quota_queue):
+    with pytest.raises(ValueError, match="share"):
+        quota_queue.submit(trainer, None, "both", share_identifier="HIGHPRI", quota_share_name="QS1")

@@ -74,13 +74,14 @@ def set_up(batch: Any, capacity: int = 1) -> None:
     )
 
 
-def submit(batch: Any, name: str = "a", seconds: float = 60, share: str = "HIGH", **more: Any) -> str:
+def submit(batch: Any, name: str = "a", seconds: float = 60, share: str | None = "HIGH", **more: Any) -> str:
     payload = {
         "TrainingJobName": name,
         "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1},
         "Environment": {"FAIRSHARE_SIM_SECONDS": str(seconds)},
     }
-    request = {"jobName": name, "jobQueue": "gpu", "serviceJobType": "SAGEMAKER_TRAINING", "shareIdentifier": share}
+    request = {"jobName": name, "jobQueue": "gpu", "serviceJobType": "SAGEMAKER_TRAINING"}
+    request |= {} if share is None else {"shareIdentifier": share}
     return str(batch.submit_service_job(**request, serviceRequestPayload=json.dumps(payload), **more)["jobId"])
 
 
@@ -400,3 +401,65 @@ def test_a_full_disk_is_an_error_and_nothing_is_acknowledged_any_more(local_serv
         assert len(client("batch").describe_job_queues()["jobQueues"]) == 1
     with local_server() as client:
         assert everything(client)["jobs"] == []
+
+
+def test_quota_shares_and_what_was_preempted_outlive_the_server(local_server, clock):
+    limit = [{"maxCapacity": 1, "capacityUnit": "ml.g5.xlarge"}]
+    off = {"inSharePreemption": "DISABLED"}
+    with local_server() as client:
+        batch = client("batch")
+        batch.create_service_environment(
+            serviceEnvironmentName="gpu",
+            serviceEnvironmentType="SAGEMAKER_TRAINING",
+            capacityLimits=[{"maxCapacity": 2, "capacityUnit": "ml.g5.xlarge"}],
+        )
+        quotas = {"idleResourceAssignmentStrategy": "FIFO"}
+        policy = batch.create_scheduling_policy(name="quotas", quotaSharePolicy=quotas)
+        batch.create_job_queue(
+            jobQueueName="gpu",
+            priority=1,
+            schedulingPolicyArn=policy["arn"],
+            serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": "gpu"}],
+        )
+        for name, strategy in (("OWN", "LEND"), ("BIG", "LEND_AND_BORROW")):
+            batch.create_quota_share(
+                quotaShareName=name,
+                jobQueue="gpu",
+                capacityLimits=limit,
+                resourceSharingConfiguration={"strategy": strategy},
+                preemptionConfiguration=off,
+                tags={"team": name},
+            )
+        for name, share in (("a", "BIG"), ("b", "BIG"), ("c", "OWN")):
+            submit(batch, name, share=None, quotaShareName=share)
+        before = look(batch)
+        assert before["statuses"] == {"a": "RUNNING", "b": "RUNNABLE", "c": "RUNNING"}
+        assert before["preempted"] == {"b": 1}
+    with local_server() as client:
+        batch = client("batch")
+        assert look(batch) == before
+        clock.advance(2 * MINUTE)
+        after = look(batch)
+        assert set(after["statuses"].values()) == {"SUCCEEDED"}
+        assert after["preempted"] == {"b": 1}
+
+
+def look(batch: Any) -> dict[str, Any]:
+    """Return what the API tells of a queue with quota shares."""
+    after = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
+    jobs = [
+        batch.describe_service_job(jobId=job["jobId"])
+        for job in batch.list_service_jobs(jobQueue="gpu", filters=after)["jobSummaryList"]
+    ]
+    shares = batch.list_quota_shares(jobQueue="gpu")["quotaShares"]
+    return {
+        "shares": [batch.describe_quota_share(quotaShareArn=share["quotaShareArn"])["tags"] for share in shares],
+        "terms": shares,
+        "statuses": {job["jobName"]: job["status"] for job in jobs},
+        "preempted": {
+            job["jobName"]: job["preemptionSummary"]["preemptedAttemptCount"]
+            for job in jobs
+            if "preemptionSummary" in job
+        },
+        "fronts": batch.get_job_queue_snapshot(jobQueue="gpu")["frontOfQuotaShares"]["quotaShares"],
+    }

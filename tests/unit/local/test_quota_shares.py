@@ -6,6 +6,8 @@ import pytest
 
 from fairshare.local import environments, job_queues, listing, policies, quota_shares, service_jobs, tagging
 from fairshare.local.errors import ClientException
+from fairshare.local.launcher import Report
+from fairshare.model import JobStatus
 
 ARN = "arn:aws:batch:us-west-2:123456789012:job-queue/gpu/quota-share/"
 QUOTA = {"idleResourceAssignmentStrategy": "FIFO"}
@@ -281,7 +283,7 @@ def test_a_snapshot_tells_fronts_and_use_by_share(notebook):
     snapshot = notebook.call(listing.get_job_queue_snapshot, jobQueue="gpu")
     fronts = snapshot["frontOfQuotaShares"]["quotaShares"]
     assert set(fronts) == {"QS1", "QS3"}
-    assert fronts["QS3"]["jobArn"] == notebook.describe(waiting)["jobArn"]
+    assert fronts["QS3"][0]["jobArn"] == notebook.describe(waiting)["jobArn"]
     utilization = snapshot["queueUtilization"]
     assert utilization["totalCapacityUsage"] == [{"capacityUnit": "ml.g5.xlarge", "quantity": 3.0}]
     assert utilization["quotaShareUtilization"]["topCapacityUtilization"] == [
@@ -329,3 +331,108 @@ def test_the_terms_of_a_share_can_change(notebook):
     described = notebook.call(quota_shares.describe_quota_share, quotaShareArn=f"{ARN}QS2")
     assert described["capacityLimits"] == limits
     assert described["resourceSharingConfiguration"] == {"strategy": "LEND"}
+
+
+def events_of(cloud):
+    page = cloud.runtime.events.after(0)
+    return [(event.detail_type.removeprefix("Batch Service Job "), event) for event in page.events]
+
+
+def test_a_preemption_is_two_events_and_a_count(notebook):
+    points = []
+    notebook.runtime.metrics.subscribe(points.append)
+    submit(notebook, "high", "QS1", 3)
+    med = submit(notebook, "med", "QS1", 2)
+    submit(notebook, "owner", "QS2", 1)
+
+    arn = notebook.describe(med)["jobArn"]
+    preemptions = [(kind, event) for kind, event in events_of(notebook) if kind.startswith("Preemption")]
+    assert [(kind, event.resources) for kind, event in preemptions] == [
+        ("Preemption Started", (arn,)),
+        ("Preemption Completed", (arn,)),
+    ]
+    started, completed = (event.to_json()["detail"] for _, event in preemptions)
+    assert started == {
+        "preemptedJobArn": arn,
+        "status": "RUNNING",
+        "statusReason": "PREEMPTION_IN_PROGRESS: Cross-share preemption triggered to reclaim borrowed capacity",
+    }
+    assert (completed["preemptedJobArn"], completed["status"]) == (arn, "RUNNABLE")
+    assert completed["preemptionSummary"]["preemptedAttemptCount"] == 1
+    assert completed["preemptionSummary"]["recentPreemptedAttempts"][0]["statusReason"] == (
+        "Cross-share preemption triggered to reclaim borrowed capacity"
+    )
+
+    notebook.clock.advance(1_200_000)
+    assert notebook.status(med) == "SUCCEEDED"
+    counted = [point.name for point in points]
+    assert (counted.count("JobsPreempted"), counted.count("JobsRetried")) == (1, 0)
+    assert counted.count("JobsMovedToScheduled") == 4
+    assert counted.count("JobsMovedToSucceeded") == 3
+
+
+def test_the_last_preemption_ends_in_a_failed_job(notebook):
+    submit(notebook, "high", "QS1", 3)
+    submit(notebook, "med", "QS1", 2, preemptionConfiguration={"preemptionRetriesBeforeTermination": 0})
+    submit(notebook, "owner", "QS2", 1)
+    completed = [event for kind, event in events_of(notebook) if kind == "Preemption Completed"]
+    assert [event.detail["status"] for event in completed] == ["FAILED"]
+
+
+class Stoppable:
+    """A launcher whose attempts run until they are stopped, and then take their time."""
+
+    def __init__(self):
+        self.reports, self.stopped = [], []
+
+    def start(self, attempt, at):
+        job = attempt.job_id, attempt.number
+        self.reports += [Report(*job, JobStatus.STARTING, at), Report(*job, JobStatus.RUNNING, at)]
+
+    def stop(self, job_id, attempt):
+        self.stopped.append((job_id, attempt))
+
+    def poll(self, now):
+        reports, self.reports = self.reports, []
+        return reports
+
+    def close(self): ...
+
+
+@pytest.fixture
+def slow(make_cloud):
+    """Two instances of two shares, one of which has both, and a job that waits for its own."""
+    launcher = Stoppable()
+    cloud = make_cloud(launcher)
+    cloud.quota_queue(2, OWN=(1, "LEND"))
+    cloud.quota_share("BIG", 1, "LEND_AND_BORROW")
+    jobs = [submit(cloud, "a", "BIG", 2), submit(cloud, "b", "BIG", 1), submit(cloud, "c", "OWN", 1)]
+    return cloud, launcher, jobs
+
+
+def test_until_it_has_stopped_a_preempted_job_keeps_its_instances(slow):
+    cloud, launcher, (_, victim, owner) = slow
+    assert launcher.stopped == [(victim, 1)]
+    assert statuses(cloud, victim=victim, owner=owner) == {"victim": "RUNNING", "owner": "RUNNABLE"}
+    assert cloud.describe(victim)["statusReason"].startswith("PREEMPTION_IN_PROGRESS: ")
+
+    cloud.clock.advance(20_000)
+    launcher.reports.append(Report(victim, 1, JobStatus.FAILED, cloud.clock.now(), "Training job stopped"))
+    assert statuses(cloud, victim=victim, owner=owner) == {"victim": "RUNNABLE", "owner": "RUNNING"}
+
+
+def test_a_job_that_ends_before_it_is_stopped_has_succeeded(slow):
+    cloud, launcher, (_, victim, owner) = slow
+    launcher.reports.append(Report(victim, 1, JobStatus.SUCCEEDED, cloud.clock.now()))
+    assert statuses(cloud, victim=victim, owner=owner) == {"victim": "SUCCEEDED", "owner": "RUNNING"}
+    assert "preemptionSummary" not in cloud.describe(victim)
+    assert len(cloud.describe(victim)["attempts"]) == 1
+
+
+def test_a_job_that_is_terminated_while_it_is_stopped_does_not_come_back(slow):
+    cloud, launcher, (_, victim, owner) = slow
+    cloud.call(service_jobs.terminate_service_job, jobId=victim, reason="enough")
+    launcher.reports.append(Report(victim, 1, JobStatus.FAILED, cloud.clock.now(), "Training job stopped"))
+    assert statuses(cloud, victim=victim, owner=owner) == {"victim": "FAILED", "owner": "RUNNING"}
+    assert cloud.describe(victim)["statusReason"] == "enough"
+    assert launcher.stopped == [(victim, 1)]

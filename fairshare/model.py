@@ -82,6 +82,7 @@ class ResourceType(StrEnum):
     SERVICE_ENVIRONMENT = "service_environment"
     SCHEDULING_POLICY = "scheduling_policy"
     JOB_QUEUE = "job_queue"
+    QUOTA_SHARE = "quota_share"
     ALARM = "alarm"
     DASHBOARD = "dashboard"
 
@@ -165,9 +166,27 @@ class JobQueue:
     service_environments: tuple[str, ...]
     """ARNs in ``serviceEnvironmentOrder``."""
     scheduling_policy_arn: str | None = None
+    time_limits: tuple[tuple[str, int], ...] = ()
+    """Reason and seconds of each ``jobStateTimeLimitActions``, by reason."""
     state: str = "ENABLED"
     status: str = "VALID"
     status_reason: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QuotaShare:
+    """A quota share of a queue as AWS describes it. ``borrow_limit`` is in per cent of its own limits, -1 = none."""
+
+    name: str
+    """``QUEUE/SHARE``: its own name is unique in its queue only."""
+    arn: str
+    capacity_limits: tuple[CapacityLimit, ...]
+    sharing: SharingStrategy
+    borrow_limit: int = -1
+    in_share_preemption: bool = False
+    state: str = "ENABLED"
+    status: str = "VALID"
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -251,6 +270,10 @@ class JobRequest:
     retry_strategy: Mapping[str, Any] | None = None
     attempt_duration_seconds: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    quota_share: str | None = None
+    """On a queue with quota shares; ``share_identifier`` is None then."""
+    preemption_retries: int | None = None
+    """How often it may be preempted and queued again; None = without limit."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +309,8 @@ class JobSummary:
     is_terminated: bool = False
     training_job_name: str | None = None
     """Name of the SageMaker job behind the latest attempt, read from its ARN; None until one exists."""
+    quota_share: str | None = None
+    """``quotaShareName``, on a queue with quota shares."""
 
 
 @dataclass(frozen=True)
@@ -333,6 +358,10 @@ class QueueSnapshot:
     front_of_queue: tuple[FrontOfQueueJob, ...] = ()
     instances_in_use: int = 0
     instances_by_share: Mapping[str, int] = field(default_factory=dict)
+    front_of_quota_shares: Mapping[str, FrontOfQueueJob] = field(default_factory=dict)
+    """First RUNNABLE job of each quota share that has one."""
+    instances_by_quota_share: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By instance type."""
 
 
 def partition_of(region: str) -> str:

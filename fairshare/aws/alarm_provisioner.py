@@ -40,7 +40,7 @@ class AlarmProvisioner(Provisioner):
         with translated("read alarms", self._session.caller):
             found = [self._with_tags(answer) for answer in describe_alarms(self._session, AlarmNamePrefix=f"{stack}-")]
         ours = {alarm.name: alarm for alarm in found if alarm.name in names or alarm.tags.get(OWNER_TAG) == stack}
-        return Observed({}, {}, {}, ours)
+        return Observed({}, {}, {}, alarms=ours)
 
     def execute(self, change: Change) -> None:
         """Make one change, and wait until CloudWatch shows it.

@@ -1,4 +1,4 @@
-"""Answers of AWS Batch about service environments, scheduling policies and job queues, as models.
+"""Answers of AWS Batch about service environments, scheduling policies, job queues and quota shares, as models.
 
 Imports nothing but the model: the collector, which runs where there is only boto3, reads them too.
 """
@@ -12,9 +12,11 @@ from fairshare.model import (
     CapacityLimit,
     FairsharePolicy,
     JobQueue,
+    QuotaShare,
     SchedulingPolicy,
     ServiceEnvironment,
     ShareAttributes,
+    SharingStrategy,
     to_snake,
 )
 from fairshare.scheduler.policy import weight_text
@@ -60,10 +62,36 @@ def queue_from(answer: Mapping[str, Any]) -> JobQueue:
         priority=detail["priority"],
         service_environments=tuple(entry["service_environment"] for entry in order),
         scheduling_policy_arn=detail.get("scheduling_policy_arn"),
+        time_limits=tuple(
+            sorted(
+                (limit["reason"], limit["max_time_seconds"])
+                for limit in detail.get("job_state_time_limit_actions") or ()
+            )
+        ),
         state=detail["state"],
         status=detail.get("status", "VALID"),
         status_reason=detail.get("status_reason"),
         tags=detail.get("tags", {}),
+    )
+
+
+def quota_share_from(answer: Mapping[str, Any]) -> QuotaShare:
+    """Read DescribeQuotaShare, or an entry of ListQuotaShares, which tells no tags."""
+    detail = to_snake(answer)
+    sharing = detail["resource_sharing_configuration"]
+    queue = detail["job_queue_arn"].rsplit("/", 1)[-1]
+    return QuotaShare(
+        name=f"{queue}/{detail['quota_share_name']}",
+        arn=detail["quota_share_arn"],
+        capacity_limits=tuple(
+            CapacityLimit(limit["max_capacity"], limit["capacity_unit"]) for limit in detail["capacity_limits"]
+        ),
+        sharing=SharingStrategy(sharing["strategy"]),
+        borrow_limit=sharing.get("borrow_limit", -1),
+        in_share_preemption=detail["preemption_configuration"]["in_share_preemption"] == "ENABLED",
+        state=detail.get("state", "ENABLED"),
+        status=detail.get("status", "VALID"),
+        tags=detail.get("tags") or {},
     )
 
 

@@ -156,6 +156,10 @@ def submit_request(request: JobRequest) -> dict[str, Any]:
         if request.attempt_duration_seconds is None
         else {"attemptDurationSeconds": request.attempt_duration_seconds},
         "tags": dict(request.tags) or None,
+        "quotaShareName": request.quota_share,
+        "preemptionConfiguration": None
+        if request.preemption_retries is None
+        else {"preemptionRetriesBeforeTermination": request.preemption_retries},
     }
     return {
         "jobName": request.job_name,
@@ -192,6 +196,8 @@ def snapshot_from(answer: Mapping[str, Any]) -> QueueSnapshot:
     front = to_snake(answer.get("frontOfQueue", {}))
     use = to_snake(answer.get("queueUtilization", {}))
     shares = use.get("fairshare_utilization", {}).get("top_capacity_utilization", [])
+    quota_shares = use.get("quota_share_utilization", {}).get("top_capacity_utilization", [])
+    fronts = answer.get("frontOfQuotaShares", {}).get("quotaShares", {})
     return QueueSnapshot(
         front_of_queue=tuple(
             FrontOfQueueJob(job["job_arn"], job.get("earliest_time_at_position")) for job in front.get("jobs", [])
@@ -200,10 +206,25 @@ def snapshot_from(answer: Mapping[str, Any]) -> QueueSnapshot:
         instances_by_share={
             share["share_identifier"]: _instances(share.get("capacity_usage")) or 0 for share in shares
         },
+        front_of_quota_shares={
+            name: FrontOfQueueJob(jobs[0]["jobArn"], jobs[0].get("earliestTimeAtPosition"))
+            for name, jobs in fronts.items()
+            if jobs
+        },
+        instances_by_quota_share={
+            share["quota_share_name"]: {
+                usage["capacity_unit"]: round(usage["quantity"]) for usage in share.get("capacity_usage", [])
+            }
+            for share in quota_shares
+        },
     )
 
 
-_SAME_NAME: Final = frozenset(field.name for field in fields(JobSummary)) - {"instances", "training_job_name"}
+_SAME_NAME: Final = frozenset(field.name for field in fields(JobSummary)) - {
+    "instances",
+    "training_job_name",
+    "quota_share",
+}
 """Fields of a summary that AWS calls the same."""
 
 
@@ -212,6 +233,7 @@ def _summary_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     return own | {
         "instances": _instances(job.get("capacity_usage")),
         "training_job_name": _training_job_name(job.get("latest_attempt", {})),
+        "quota_share": job.get("quota_share_name"),
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, TypeVar
 
-from fairshare.aws.answers import environment_from, policy_from, queue_from
+from fairshare.aws.answers import environment_from, policy_from, queue_from, quota_share_from
 from fairshare.aws.errors import translated
 from fairshare.aws.jobs import BatchJobs
 from fairshare.aws.paging import pages
@@ -28,6 +28,7 @@ from fairshare.model import (
     InfeasibleError,
     JobQueue,
     NotFoundError,
+    QuotaShare,
     ResourceType,
     SchedulingPolicy,
     ServiceEnvironment,
@@ -62,6 +63,8 @@ _RETRIES: Final = 4
 _SETTLING: Final = ("being modified", "found existing jobqueue relationship")
 """Refusals that pass: a change still settles, or a deleted queue is not forgotten yet. Lower case."""
 _EXISTS: Final = "already exists"
+_GONE: Final = "does not exist"
+"""What a describe call says of a quota share that is not there; other kinds are absent from the answer."""
 _STUCK_HINT: Final = "AWS is slow or the resource is stuck: the AWS Batch console shows more."
 
 _Resource = TypeVar("_Resource", ServiceEnvironment, SchedulingPolicy, JobQueue)
@@ -69,7 +72,7 @@ _Lacking = Callable[[ObservedBatchResource | None], str | None]
 
 
 class BatchProvisioner(Provisioner):
-    """Provisions service environments, scheduling policies and job queues.
+    """Provisions service environments, scheduling policies, job queues and their quota shares.
 
     Args:
         session: account and region.
@@ -121,7 +124,29 @@ class BatchProvisioner(Provisioner):
         referred: tuple[ObservedBatchResource, ...] = (*environments.values(), *policies.values())
         ours = {resource.arn for resource in referred if is_ours(resource)}
         users = {queue.name: queue for queue in queues if ours.intersection(_used_by(queue))}
-        return Observed(environments, policies, users | wanted(iter(queues)))
+        found = users | wanted(iter(queues))
+        fair = {policy.arn for policy in policies.values() if policy.fairshare_policy is not None}
+        with translated("read quota shares", self._session.caller):
+            shares = [
+                self._describe_quota_share(entry["quotaShareArn"])
+                for queue in found.values()
+                if queue.scheduling_policy_arn is not None and queue.scheduling_policy_arn not in fair
+                for page in pages(client.list_quota_shares, jobQueue=queue.name, maxResults=_PAGE)
+                for entry in page["quotaShares"]
+            ]
+        return Observed(environments, policies, found, {share.name: share for share in shares if share is not None})
+
+    def _describe_quota_share(self, arn: str) -> QuotaShare | None:
+        """Return a quota share with its tags, which a listing does not tell; None when it has just gone."""
+        return next((quota_share_from(answer) for answer in self._quota_share(arn)), None)
+
+    def _quota_share(self, arn: str) -> list[Any]:
+        try:
+            return [self._session.client("batch").describe_quota_share(quotaShareArn=arn)]
+        except self._session.client("batch").exceptions.ClientException as error:
+            if _GONE not in str(error):
+                raise
+            return []
 
     def execute(self, change: Change) -> None:
         """Make one change and wait until the resource is VALID, or gone.
@@ -232,11 +257,21 @@ class BatchProvisioner(Provisioner):
 
     def _refuse_jobs(self, change: Change) -> None:
         """Look for jobs in a disabled queue: from here on none can come, so what is counted is what would be ended."""
-        if change.resource_type is not ResourceType.JOB_QUEUE or change.end_jobs:
+        kind = change.resource_type
+        if kind not in (ResourceType.JOB_QUEUE, ResourceType.QUOTA_SHARE) or change.end_jobs:
             return
-        if number := len(BatchJobs(self._session).list(change.name, WAITING_STATUSES | IN_USE_STATUSES)):
+        queue, _, share = change.name.partition("/")
+        jobs = BatchJobs(self._session).list(queue, WAITING_STATUSES | IN_USE_STATUSES)
+        if kind is ResourceType.QUOTA_SHARE:
+            if number := sum(job.quota_share == share for job in jobs):
+                raise InfeasibleError(
+                    jobs_problem(change.label, number),
+                    hint="The quota share is DISABLED now and takes no new jobs. Wait for the jobs, or end them with "
+                    "`fairshare cancel`; `fairshare setup` deletes it then.",
+                )
+        elif jobs:
             raise InfeasibleError(
-                f"{jobs_problem(change.name, number)}: they came after this plan was made",
+                f"{jobs_problem(change.label, len(jobs))}: they came after this plan was made",
                 hint="The queue is DISABLED now and takes no new jobs; `fairshare setup` enables it again. Wait for "
                 "the jobs, end them with `fairshare cancel`, or say `--end-jobs`.",
             )
@@ -271,6 +306,8 @@ class BatchProvisioner(Provisioner):
         return next((resource for resource in found if _status(resource) != "DELETED"), None)
 
     def _describe(self, kind: Kind, name: str) -> list[Any]:
+        if kind.resource_type is ResourceType.QUOTA_SHARE:
+            return self._quota_share(self._arn_of(kind.resource_type, name))
         if kind.resource_type is ResourceType.SCHEDULING_POLICY:
             return self._policies([arn for arn in self._policy_arns() if name_of(arn) == name])
         describe = getattr(self._session.client("batch"), f"describe_{kind.plural}")
@@ -288,11 +325,13 @@ class BatchProvisioner(Provisioner):
 
     def _arn_of(self, resource_type: ResourceType, name: str) -> str:
         kind = resource_type.value.replace("_", "-")
+        if resource_type is ResourceType.QUOTA_SHARE:
+            kind, name = "job-queue", name.replace("/", "/quota-share/")
         return f"arn:{self._session.partition}:batch:{self._session.region}:{self._session.account_id}:{kind}/{name}"
 
     def _reference(self, change: Change) -> dict[str, Any]:
-        is_policy = change.resource_type is ResourceType.SCHEDULING_POLICY
-        reference = self._arn_of(change.resource_type, change.name) if is_policy else change.name
+        is_by_arn = change.resource_type in (ResourceType.SCHEDULING_POLICY, ResourceType.QUOTA_SHARE)
+        reference = self._arn_of(change.resource_type, change.name) if is_by_arn else change.name
         return {KINDS[change.resource_type].reference_field: reference}
 
     # -- waiting -------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Service environments, scheduling policies and job queues: AWS's answers as models, models as AWS's requests.
+"""Environments, policies, queues and quota shares: AWS's answers as models, models as AWS's requests.
 
-Pure translation; `fairshare.aws.provisioner` makes the calls. The three kinds of resource behave alike in the API, so
-what differs between them is a table: `KINDS`.
+Pure translation; `fairshare.aws.provisioner` makes the calls. The kinds of resource behave alike in the API, so what
+differs between them is a table: `KINDS`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from fairshare.aws.answers import SERVICE_TYPE, environment_from, policy_from, queue_from
-from fairshare.model import FairsharePolicy, ResourceType, to_camel
+from fairshare.aws.answers import SERVICE_TYPE, environment_from, policy_from, queue_from, quota_share_from
+from fairshare.model import FairsharePolicy, ResourceType, SharingStrategy, to_camel
 from fairshare.provision.compare import ObservedBatchResource
-from fairshare.provision.desired import DesiredBatchResource, DesiredEnvironment, DesiredPolicy, DesiredQueue
+from fairshare.provision.desired import (
+    DesiredBatchResource,
+    DesiredEnvironment,
+    DesiredPolicy,
+    DesiredQueue,
+    DesiredQuotaShare,
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,14 @@ KINDS: Final = {
             reference_field="jobQueue",
             read=queue_from,
         ),
+        Kind(
+            ResourceType.QUOTA_SHARE,
+            plural="quota_share",
+            lookup_field="quotaShareArn",
+            answer_field="",
+            reference_field="quotaShareArn",
+            read=quota_share_from,
+        ),
     )
 }
 
@@ -78,6 +92,8 @@ def create_request(desired: DesiredBatchResource, arn_of: ArnOf) -> dict[str, An
             identity = {"name": desired.name}
         case DesiredQueue():
             identity = {"jobQueueName": desired.name, "jobQueueType": SERVICE_TYPE}
+        case DesiredQuotaShare():
+            identity = {"quotaShareName": desired.share, "jobQueue": desired.queue}
     return identity | _settings(desired, arn_of) | {"tags": dict(desired.tags)}
 
 
@@ -98,6 +114,9 @@ _SOURCES: Final = {
     "priority": {"priority"},
     "serviceEnvironmentOrder": {"service_environment"},
     "schedulingPolicyArn": {"scheduling_policy"},
+    "jobStateTimeLimitActions": {"time_limits"},
+    "resourceSharingConfiguration": {"sharing", "borrow_limit"},
+    "preemptionConfiguration": {"in_share_preemption"},
 }
 """Field of an update request -> the fields of a plan that it carries."""
 
@@ -111,21 +130,40 @@ def _settings(desired: DesiredBatchResource, arn_of: ArnOf) -> dict[str, Any]:
                 "capacityLimits": [to_camel(asdict(limit)) for limit in desired.capacity_limits],
             }
         case DesiredPolicy():
-            return {"fairsharePolicy": _fairshare_request(desired.fairshare_policy)}
+            return _policy_request(desired.fairshare_policy)
+        case DesiredQuotaShare():
+            sharing: dict[str, Any] = {"strategy": desired.sharing.value}
+            if desired.sharing is SharingStrategy.LEND_AND_BORROW:
+                sharing["borrowLimit"] = desired.borrow_limit
+            return {
+                "state": desired.state,
+                "capacityLimits": [to_camel(asdict(limit)) for limit in desired.capacity_limits],
+                "resourceSharingConfiguration": sharing,
+                "preemptionConfiguration": {
+                    "inSharePreemption": "ENABLED" if desired.in_share_preemption else "DISABLED"
+                },
+            }
         case DesiredQueue():
             environment = arn_of(ResourceType.SERVICE_ENVIRONMENT, desired.service_environment)
             settings: dict[str, Any] = {
                 "state": desired.state,
                 "priority": desired.priority,
                 "serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": environment}],
+                "jobStateTimeLimitActions": [
+                    {"reason": reason, "state": "RUNNABLE", "maxTimeSeconds": seconds, "action": "TERMINATE"}
+                    for reason, seconds in desired.time_limits
+                ],
             }
             if desired.scheduling_policy is not None:
                 settings["schedulingPolicyArn"] = arn_of(ResourceType.SCHEDULING_POLICY, desired.scheduling_policy)
             return settings
 
 
-def _fairshare_request(policy: FairsharePolicy) -> dict[str, Any]:
-    return {
+def _policy_request(policy: FairsharePolicy | None) -> dict[str, Any]:
+    """Return the policy of a request; None is one for quota shares."""
+    if policy is None:
+        return {"quotaSharePolicy": {"idleResourceAssignmentStrategy": "FIFO"}}
+    fairshare = {
         "shareDecaySeconds": policy.share_decay_seconds,
         "computeReservation": policy.compute_reservation,
         "shareDistribution": [
@@ -133,3 +171,4 @@ def _fairshare_request(policy: FairsharePolicy) -> dict[str, Any]:
             for share in policy.share_distribution
         ],
     }
+    return {"fairsharePolicy": fairshare}

@@ -9,11 +9,11 @@ from textwrap import wrap
 from typing import Final
 
 from fairshare.cli.render import Column, count, elapsed, percent, table
-from fairshare.model import ResourceType
+from fairshare.model import FairsharePolicy, ResourceType, SharingStrategy
 from fairshare.provision.alarms import DesiredAlarm
 from fairshare.provision.compare import TAG_FIELD, WEIGHT_FIELD, shown
 from fairshare.provision.dashboard import DesiredDashboard, body_text
-from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue
+from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue, DesiredQuotaShare
 from fairshare.provision.plan import Action, Change, Plan
 
 _SIGNS: Final = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-", Action.NOOP: "="}
@@ -21,6 +21,7 @@ _KINDS: Final = {
     ResourceType.SERVICE_ENVIRONMENT: "service environment",
     ResourceType.SCHEDULING_POLICY: "scheduling policy",
     ResourceType.JOB_QUEUE: "job queue",
+    ResourceType.QUOTA_SHARE: "quota share",
     ResourceType.ALARM: "alarm",
     ResourceType.DASHBOARD: "dashboard",
 }
@@ -123,14 +124,27 @@ def _wanted(change: Change) -> Iterator[str]:
         case DesiredEnvironment(capacity_limits=limits, instance_types=types):
             total = count(sum(limit.max_capacity for limit in limits), "instance")
             yield f"{total} ({', '.join(types)})" if types else total
-        case DesiredPolicy(fairshare_policy=policy):
+        case DesiredPolicy(fairshare_policy=None):
+            yield "for quota shares"
+        case DesiredPolicy(fairshare_policy=FairsharePolicy() as policy):
             yield count(len(policy.share_distribution), "share")
             yield f"decay {policy.share_decay_seconds} s"
             if policy.compute_reservation:
                 yield f"reservation {policy.compute_reservation} %"
-        case DesiredQueue(priority=priority, scheduling_policy=policy_name):
+        case DesiredQueue(priority=priority):
             yield f"priority {priority}"
-            yield "first in, first out" if policy_name is None else "fair-share"
+            yield _kind_of_queue(change.desired)
+            yield from (
+                f"blocked for {code.partition(':')[2]} at most {elapsed(s * 1000)}"
+                for code, s in change.desired.time_limits
+            )
+        case DesiredQuotaShare():
+            yield " + ".join(
+                f"{limit.max_capacity} x {limit.capacity_unit}" for limit in change.desired.capacity_limits
+            )
+            yield _sharing_text(change.desired)
+            if change.desired.in_share_preemption:
+                yield "preempts in share"
         case DesiredAlarm(definition=alarm):
             yield " and ".join(metric.name for metric in alarm.metrics if metric.name)
             yield f"{alarm.datapoints_to_alarm} of {alarm.evaluation_periods} x {elapsed(alarm.period * 1000)}"
@@ -138,6 +152,19 @@ def _wanted(change: Change) -> Iterator[str]:
             yield count(int(body_text(body)["widgets"]), "widget")
     if any(not field.field.startswith(TAG_FIELD + "fairshare:") for field in change.fields if TAG_FIELD in field.field):
         yield "tags"
+
+
+def _kind_of_queue(queue: DesiredQueue) -> str:
+    if queue.scheduling_policy is None:
+        return "first in, first out"
+    return "quota shares" if queue.has_quota_shares else "fair-share"
+
+
+def _sharing_text(share: DesiredQuotaShare) -> str:
+    """``LEND_AND_BORROW up to 100 % of its own``."""
+    if share.sharing is not SharingStrategy.LEND_AND_BORROW or share.borrow_limit < 0:
+        return share.sharing.value
+    return f"{share.sharing.value} up to {share.borrow_limit} % of its own"
 
 
 def _shares_text(plan: Plan, queue: str, width: int | None) -> str:

@@ -20,17 +20,25 @@ from fairshare.model import (
     Dashboard,
     FairsharePolicy,
     JobQueue,
+    QuotaShare,
     ResourceType,
     SchedulingPolicy,
     ServiceEnvironment,
+    SharingStrategy,
 )
 from fairshare.provision.alarms import DesiredAlarm
 from fairshare.provision.dashboard import DesiredDashboard, body_text
-from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue, DesiredResource
+from fairshare.provision.desired import (
+    DesiredEnvironment,
+    DesiredPolicy,
+    DesiredQueue,
+    DesiredQuotaShare,
+    DesiredResource,
+)
 from fairshare.provision.tags import keys_set_by_us
 from fairshare.scheduler.policy import weight_text
 
-ObservedBatchResource = ServiceEnvironment | SchedulingPolicy | JobQueue
+ObservedBatchResource = ServiceEnvironment | SchedulingPolicy | JobQueue | QuotaShare
 ObservedResource = ObservedBatchResource | Alarm | Dashboard
 
 WEIGHT_FIELD: Final = "weight_factor."
@@ -69,7 +77,7 @@ def label_of(resource_type: ResourceType, name: str) -> str:
 
 def is_going(found: ObservedResource) -> bool:
     """Whether a resource is being deleted: as far as a plan is concerned it exists no longer."""
-    return isinstance(found, ServiceEnvironment | JobQueue) and found.status in _GOING
+    return isinstance(found, ServiceEnvironment | JobQueue | QuotaShare) and found.status in _GOING
 
 
 def changed_fields(wanted: DesiredResource, found: ObservedResource | None) -> tuple[FieldChange, ...]:
@@ -122,6 +130,9 @@ def _wanted_text(wanted: DesiredResource) -> dict[str, str]:
             fields = _policy_text(wanted.fairshare_policy)
         case DesiredQueue():
             fields = _queue_text(wanted.priority, wanted.state, wanted.service_environment, wanted.scheduling_policy)
+            fields |= _time_limits_text(wanted.time_limits)
+        case DesiredQuotaShare():
+            fields = _quota_share_text(wanted)
         case DesiredAlarm():
             fields = _alarm_text(wanted.definition)
         case DesiredDashboard():
@@ -134,11 +145,14 @@ def _found_text(found: ObservedResource, tag_keys: Collection[str]) -> dict[str,
         case ServiceEnvironment():
             fields = _environment_text(found.capacity_limits, found.state)
         case SchedulingPolicy():
-            fields = _policy_text(found.fairshare_policy or FairsharePolicy())
+            fields = _policy_text(found.fairshare_policy)
         case JobQueue():
             environments = ", ".join(name_of(arn) for arn in found.service_environments)
             policy = None if found.scheduling_policy_arn is None else name_of(found.scheduling_policy_arn)
             fields = _queue_text(found.priority, found.state, environments, policy)
+            fields |= _time_limits_text(found.time_limits)
+        case QuotaShare():
+            fields = _quota_share_text(found)
         case Alarm():
             fields = _alarm_text(found.definition)
         case Dashboard():
@@ -150,7 +164,9 @@ def _environment_text(limits: tuple[CapacityLimit, ...], state: str) -> dict[str
     return {f"capacity_limits.{limit.capacity_unit}": str(limit.max_capacity) for limit in limits} | {"state": state}
 
 
-def _policy_text(policy: FairsharePolicy) -> dict[str, str]:
+def _policy_text(policy: FairsharePolicy | None) -> dict[str, str]:
+    if policy is None:
+        return {"idle_resource_assignment_strategy": "FIFO"}
     weights = {
         f"{WEIGHT_FIELD}{share.share_identifier}": weight_text(share.weight_factor)
         for share in policy.share_distribution
@@ -164,6 +180,21 @@ def _policy_text(policy: FairsharePolicy) -> dict[str, str]:
 def _queue_text(priority: int, state: str, environment: str, policy: str | None) -> dict[str, str]:
     fields = {"priority": str(priority), "state": state, "service_environment": environment}
     return fields if policy is None else fields | {"scheduling_policy": policy}
+
+
+def _time_limits_text(time_limits: tuple[tuple[str, int], ...]) -> dict[str, str]:
+    return {f"time_limits.{reason}": str(seconds) for reason, seconds in time_limits}
+
+
+def _quota_share_text(share: DesiredQuotaShare | QuotaShare) -> dict[str, str]:
+    """A share that does not borrow has no borrow limit, whatever the record says."""
+    borrows = share.sharing is SharingStrategy.LEND_AND_BORROW
+    return {
+        **_environment_text(share.capacity_limits, share.state),
+        "sharing": share.sharing.value,
+        **({"borrow_limit": str(share.borrow_limit)} if borrows else {}),
+        "in_share_preemption": str(share.in_share_preemption).lower(),
+    }
 
 
 def _alarm_text(alarm: AlarmDefinition) -> dict[str, str]:

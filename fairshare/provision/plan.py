@@ -16,6 +16,7 @@ from fairshare.model import (
     OWNER_TAG,
     FairsharePolicy,
     JobQueue,
+    QuotaShare,
     ResourceType,
     SchedulingPolicy,
     ServiceEnvironment,
@@ -35,6 +36,7 @@ from fairshare.scheduler.policy import share_fractions, weight_text
 _DELETION_ORDER: Final = (
     ResourceType.DASHBOARD,
     ResourceType.ALARM,
+    ResourceType.QUOTA_SHARE,
     ResourceType.JOB_QUEUE,
     ResourceType.SCHEDULING_POLICY,
     ResourceType.SERVICE_ENVIRONMENT,
@@ -68,7 +70,7 @@ class Change:
     desired: DesiredResource | None = None
     observed: ObservedResource | None = None
     end_jobs: bool = False
-    """With DELETE: delete a queue although it holds jobs that have not ended."""
+    """With DELETE: delete a queue or quota share although it holds jobs that have not ended."""
 
     @property
     def adopts(self) -> bool:
@@ -130,9 +132,9 @@ class Plan:
 def plan_setup(desired: Desired, observed: Observed, *, region: str, account_id: str, adopt: bool = False) -> Plan:
     """Compare what a project asks for with what exists.
 
-    Order: environments, policies, queues, because a queue names the other two; then alarms. Resources of the stack
-    that the file no longer has stay as they are and are named in the warnings; but its alarms and its dashboard go, as
-    nothing is lost.
+    Order: environments, policies, queues, because a queue names the other two; then quota shares and alarms. Resources
+    of the stack that the file no longer has stay as they are and are named in the warnings; but its alarms and its
+    dashboard go, as nothing is lost, and quota shares of a queue that stays, once their jobs have ended.
 
     Args:
         desired: what should exist.
@@ -158,7 +160,12 @@ def plan_setup(desired: Desired, observed: Observed, *, region: str, account_id:
             changes.append(_change(Action.UPDATE if fields else Action.NOOP, wanted, found, fields))
     raise_refusals(refusals)
     changes += _to_delete(desired, observed)
-    warnings = (*_health_warnings(changes), *_adoption_warnings(changes), *_left_over_warnings(desired, observed))
+    warnings = (
+        *_health_warnings(changes),
+        *_deletion_warnings(changes),
+        *_adoption_warnings(changes),
+        *_left_over_warnings(desired, observed),
+    )
     return Plan(desired.stack, region, account_id, tuple(changes), warnings)
 
 
@@ -173,7 +180,7 @@ def plan_teardown(
 ) -> Plan:
     """Plan the deletion of everything that carries the stack's ownership tag, and of nothing else.
 
-    Order: alarms, queues, policies, environments (case C04). Deleting a queue ends its jobs.
+    Order: alarms, quota shares, queues, policies, environments (case C04). Deleting a queue ends its jobs.
 
     Args:
         observed: what exists.
@@ -194,12 +201,12 @@ def plan_teardown(
         if found.tags.get(OWNER_TAG) == stack
     )
     problems = [
-        jobs_problem(change.name, number)
+        jobs_problem(change.label, number)
         for change in changes
         if change.resource_type is ResourceType.JOB_QUEUE and (number := (active_jobs or {}).get(change.name, 0)) > 0
     ]
     doomed = {(change.resource_type, change.name) for change in changes}
-    refusals = list(teardown_refusals(doomed, observed.job_queues.values(), stack))
+    refusals = list(teardown_refusals(doomed, observed.job_queues.values(), observed.quota_shares.values(), stack))
     if not end_jobs:
         hint = "Wait for them, end them with `fairshare cancel`, or say `--end-jobs` to end them with the queue."
         refusals += [Refusal(problem, hint) for problem in problems]
@@ -211,6 +218,13 @@ def plan_teardown(
 def _to_delete(desired: Desired, observed: Observed) -> Iterator[Change]:
     """Yield what of the stack only watches and is switched off, or whose queue or share is no longer in the file."""
     wanted = {(resource.resource_type, resource.name) for resource in desired.resources}
+    for name, share in sorted(observed.quota_shares.items()):
+        has_queue = (ResourceType.JOB_QUEUE, name.partition("/")[0]) in wanted
+        is_left = share.tags.get(OWNER_TAG) == desired.stack and (ResourceType.QUOTA_SHARE, name) not in wanted
+        if is_left and has_queue and not is_going(share):
+            yield Change(
+                Action.DELETE, ResourceType.QUOTA_SHARE, name, name.removeprefix(f"{desired.stack}-"), observed=share
+            )
     for kind in _WATCHING:
         for name, found in sorted(observed.of_type(kind).items()):
             if found.tags.get(OWNER_TAG) == desired.stack and (kind, name) not in wanted:
@@ -232,7 +246,8 @@ def _share_effects(change: Change) -> Iterator[ShareEffect]:
         return
     found = change.observed if isinstance(change.observed, SchedulingPolicy) else None
     before = _fractions(None if found is None else found.fairshare_policy)
-    distribution = change.desired.fairshare_policy.share_distribution
+    policy = change.desired.fairshare_policy
+    distribution = () if policy is None else policy.share_distribution
     weights = {share.share_identifier: share.weight_factor for share in distribution}
     for share, fraction in share_fractions(weights).items():
         yield ShareEffect(change.key, share, weight_text(weights[share]), fraction, before.get(share))
@@ -247,9 +262,18 @@ def _fractions(policy: FairsharePolicy | None) -> dict[str, Fraction]:
 def _health_warnings(changes: list[Change]) -> Iterator[str]:
     for change in changes:
         found = change.observed
-        if isinstance(found, ServiceEnvironment | JobQueue) and found.status == "INVALID":
+        if isinstance(found, ServiceEnvironment | JobQueue | QuotaShare) and found.status == "INVALID":
             reason = found.status_reason if isinstance(found, JobQueue) else None
             yield f"{change.label} is INVALID in AWS" + (f": {reason}" if reason else "")
+
+
+def _deletion_warnings(changes: list[Change]) -> Iterator[str]:
+    for change in changes:
+        if change.action is Action.DELETE and change.resource_type is ResourceType.QUOTA_SHARE:
+            yield (
+                f"{change.label} is not in fairshare.yaml: it takes no more jobs and is deleted; where jobs of it have "
+                "not ended, setup stops there and goes on when it is run again"
+            )
 
 
 def _adoption_warnings(changes: list[Change]) -> Iterator[str]:
@@ -260,7 +284,7 @@ def _adoption_warnings(changes: list[Change]) -> Iterator[str]:
 
 def _left_over_warnings(desired: Desired, observed: Observed) -> Iterator[str]:
     wanted = {(resource.resource_type, resource.name) for resource in desired.resources}
-    for resource_type in (kind for kind in ResourceType if kind not in _WATCHING):
+    for resource_type in (ResourceType.SERVICE_ENVIRONMENT, ResourceType.SCHEDULING_POLICY, ResourceType.JOB_QUEUE):
         for name, found in sorted(observed.of_type(resource_type).items()):
             is_ours = found.tags.get(OWNER_TAG) == desired.stack
             if is_ours and (resource_type, name) not in wanted and not is_going(found):

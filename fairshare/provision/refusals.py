@@ -11,17 +11,19 @@ from fairshare.model import (
     Alarm,
     InfeasibleError,
     JobQueue,
+    QuotaShare,
     ResourceType,
     SchedulingPolicy,
     ServiceEnvironment,
 )
 from fairshare.provision.compare import ObservedResource, is_going, label_of, name_of
-from fairshare.provision.desired import DesiredEnvironment, DesiredQueue, DesiredResource
+from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue, DesiredResource
 
 _SECTIONS: Final = {
     ResourceType.SERVICE_ENVIRONMENT: "service_environments",
     ResourceType.SCHEDULING_POLICY: "queues",
     ResourceType.JOB_QUEUE: "queues",
+    ResourceType.QUOTA_SHARE: "queues",
     ResourceType.ALARM: "alarms",
     ResourceType.DASHBOARD: "alarms",
 }
@@ -86,8 +88,10 @@ def _immutable(wanted: DesiredResource, found: ObservedResource) -> str | None:
             units = {limit.capacity_unit for limit in found.capacity_limits}
             if units != {limit.capacity_unit for limit in wanted.capacity_limits}:
                 return f"counts {', '.join(sorted(units))} in AWS: what an environment counts cannot be changed"
-        case SchedulingPolicy(fairshare_policy=None):
-            return "is a quota-share policy in AWS: the type of a policy cannot be changed"
+        case SchedulingPolicy(fairshare_policy=policy) if isinstance(wanted, DesiredPolicy):
+            if (policy is None) != (wanted.fairshare_policy is None):
+                kind = "quota-share" if policy is None else "fair-share"
+                return f"is a {kind} policy in AWS: the type of a policy cannot be changed"
         case JobQueue() if isinstance(wanted, DesiredQueue):
             if not found.service_environments:
                 return "is a queue for compute jobs in AWS, not for SageMaker training jobs: that cannot be changed"
@@ -100,21 +104,32 @@ def _immutable(wanted: DesiredResource, found: ObservedResource) -> str | None:
     return None
 
 
-def jobs_problem(queue: str, number: int) -> str:
-    """``job queue ml-gpu holds 3 jobs that have not ended``."""
-    return f"job queue {queue} holds {number} {'job that has' if number == 1 else 'jobs that have'} not ended"
+def jobs_problem(holder: str, number: int) -> str:
+    """``job queue ml-gpu holds 3 jobs that have not ended``; ``holder`` is a queue or a quota share, with its kind."""
+    return f"{holder} holds {number} {'job that has' if number == 1 else 'jobs that have'} not ended"
 
 
 def teardown_refusals(
-    doomed: Collection[tuple[ResourceType, str]], queues: Iterable[JobQueue], stack: str
+    doomed: Collection[tuple[ResourceType, str]],
+    queues: Iterable[JobQueue],
+    quota_shares: Iterable[QuotaShare],
+    stack: str,
 ) -> Iterator[Refusal]:
-    """Yield the queues of others that use what is to be deleted: AWS would refuse that half-way.
+    """Yield the queues and quota shares of others that need what is to be deleted: AWS would refuse that half-way.
 
     Args:
         doomed: type and name of what is to be deleted.
         queues: all job queues that are known.
+        quota_shares: all quota shares that are known.
         stack: whose resources are deleted.
     """
+    for share in quota_shares:
+        queue_name = share.name.partition("/")[0]
+        if share.tags.get(OWNER_TAG) != stack and (ResourceType.JOB_QUEUE, queue_name) in doomed:
+            yield Refusal(
+                f"job queue {queue_name} has quota share {share.name}, which is not of stack {stack}",
+                "Delete that quota share first: teardown touches only its own stack.",
+            )
     for queue in queues:
         if queue.tags.get(OWNER_TAG) == stack or is_going(queue):
             continue

@@ -18,9 +18,15 @@ import pytest
 from fairshare.aws.provisioner import BatchProvisioner
 from fairshare.aws.session import AwsSession
 from fairshare.config.alarms import AlarmsSection
-from fairshare.config.project import FairshareConfig, Project, QueueConfig, ServiceEnvironmentConfig
+from fairshare.config.project import (
+    FairshareConfig,
+    Project,
+    QueueConfig,
+    QuotaShareConfig,
+    ServiceEnvironmentConfig,
+)
 from fairshare.local.inprocess import local_aws
-from fairshare.model import ResourceType
+from fairshare.model import ResourceType, SharingStrategy
 from fairshare.provision.apply import apply
 from fairshare.provision.desired import desired_state
 from fairshare.provision.plan import Action, Change, Plan, plan_setup
@@ -28,16 +34,21 @@ from fairshare.scheduler.clock import VirtualClock
 
 REGION = "us-west-2"
 MUTATIONS = 500
-ENVIRONMENT, POLICY, QUEUE = BATCH = (
+ENVIRONMENT, POLICY, QUEUE, QUOTA_SHARE = BATCH = (
     ResourceType.SERVICE_ENVIRONMENT,
     ResourceType.SCHEDULING_POLICY,
     ResourceType.JOB_QUEUE,
+    ResourceType.QUOTA_SHARE,
 )
+CAPACITY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
+TYPE = "ml.c5.2xlarge"
+BORROWS = SharingStrategy.LEND_AND_BORROW
 PROJECT = Project(
     stack="ml",
     service_environments={
         "gpu": ServiceEnvironmentConfig(capacity=16, instance_types=("ml.g5.xlarge",)),
         "cpu": ServiceEnvironmentConfig(capacity=4, instance_types=("ml.m5.large",)),
+        "sweep": ServiceEnvironmentConfig.model_validate({"capacity_limits": {TYPE: 8}}),
     },
     queues={
         "gpu": QueueConfig(
@@ -50,12 +61,28 @@ PROJECT = Project(
             ),
         ),
         "cpu": QueueConfig(service_environment="cpu", priority=0, fairshare=FairshareConfig(shares={"A": "0.0001"})),
-        "line": QueueConfig(service_environment="cpu", priority=1),
+        "line": QueueConfig(service_environment="cpu", priority=1, time_limits={CAPACITY: 7200}),
+        "sweep": QueueConfig(
+            service_environment="sweep",
+            quota_shares={
+                "TEAMA": QuotaShareConfig(
+                    capacity_limits={TYPE: 5}, sharing=BORROWS, borrow_limit=100, in_share_preemption=True
+                ),
+                "TEAMB": QuotaShareConfig(capacity_limits={TYPE: 3}, sharing=SharingStrategy.LEND),
+            },
+        ),
     },
     tags={"team": "search", "cost-center": ""},
     alarms=AlarmsSection(enabled=False),
 )
-NAMES = {ENVIRONMENT: ["ml-gpu", "ml-cpu"], POLICY: ["ml-gpu", "ml-cpu"], QUEUE: ["ml-gpu", "ml-cpu", "ml-line"]}
+FAIR = ["ml-gpu", "ml-cpu"]
+COUNTED = ["ml-gpu", "ml-cpu"]
+NAMES = {
+    ENVIRONMENT: [*COUNTED, "ml-sweep"],
+    POLICY: [*FAIR, "ml-sweep"],
+    QUEUE: [*FAIR, "ml-line", "ml-sweep"],
+    QUOTA_SHARE: ["ml-sweep/TEAMA", "ml-sweep/TEAMB"],
+}
 
 Drift = dict[str, str | None]
 """Field -> what it is in AWS; None = not there."""
@@ -81,7 +108,8 @@ class UnorderlySession(AwsSession):
         def describe_scheduling_policies(**request: Any) -> Any:
             answer = describe(**request)
             for policy in answer["schedulingPolicies"]:
-                self._disturb(policy["fairsharePolicy"])
+                if "fairsharePolicy" in policy:
+                    self._disturb(policy["fairsharePolicy"])
             return answer
 
         return Overlay(client, describe_scheduling_policies)
@@ -141,6 +169,8 @@ class Outsider:
                 self._state,
                 self._priority,
                 self._environment,
+                self._time_limits,
+                self._quota_share,
                 self._policy_of_queue,
                 self._weight,
                 self._new_share,
@@ -154,7 +184,10 @@ class Outsider:
         return change()
 
     def arn(self, kind: ResourceType, name: str) -> str:
-        return f"arn:aws:batch:{REGION}:{self.account}:{kind.value.replace('_', '-')}/{name}"
+        resource = f"{kind.value.replace('_', '-')}/{name}"
+        if kind is QUOTA_SHARE:
+            resource = f"job-queue/{name.replace('/', '/quota-share/')}"
+        return f"arn:aws:batch:{REGION}:{self.account}:{resource}"
 
     def _note(self, kind: ResourceType, name: str, field: str, wanted: object, now: object) -> None:
         known = self.drift[kind, name]
@@ -165,7 +198,7 @@ class Outsider:
     # -- environments and queues
 
     def _capacity(self) -> str:
-        name = self.rng.choice(NAMES[ENVIRONMENT])
+        name = self.rng.choice(COUNTED)
         wanted = PROJECT.service_environments[name[3:]].capacity
         now = self.rng.choice([1, 4, 16, 17, 500])
         limits = [{"maxCapacity": now, "capacityUnit": "NUM_INSTANCES"}]
@@ -190,12 +223,48 @@ class Outsider:
         return f"priority of {name} {now}"
 
     def _environment(self) -> str:
-        name, now = self.rng.choice(NAMES[QUEUE]), self.rng.choice(["ml-gpu", "ml-cpu", "theirs"])
+        name, now = self.rng.choice([*FAIR, "ml-line"]), self.rng.choice(["ml-gpu", "ml-cpu", "theirs"])
         order = [{"order": 1, "serviceEnvironment": self.arn(ENVIRONMENT, now)}]
         self.batch.update_job_queue(jobQueue=name, serviceEnvironmentOrder=order)
         wanted = f"ml-{PROJECT.queues[name[3:]].service_environment}"
         self._note(QUEUE, name, "service_environment", wanted, now)
         return f"environment of {name} {now}"
+
+    def _time_limits(self) -> str:
+        name, now = self.rng.choice(NAMES[QUEUE]), self.rng.choice([None, 600, 7200])
+        limit = {"reason": CAPACITY, "state": "RUNNABLE", "action": "TERMINATE", "maxTimeSeconds": now}
+        self.batch.update_job_queue(jobQueue=name, jobStateTimeLimitActions=[limit] if now else [])
+        self._note(QUEUE, name, f"time_limits.{CAPACITY}", PROJECT.queues[name[3:]].time_limits.get(CAPACITY), now)
+        return f"time limit of {name} {now}"
+
+    def _quota_share(self) -> str:
+        """Send all the terms of a quota share anew."""
+        name = self.rng.choice(NAMES[QUOTA_SHARE])
+        wanted = (PROJECT.queues["sweep"].quota_shares or {})[name.partition("/")[2]]
+        limit, sharing, percent = (
+            self.rng.choice([3, 5]),
+            self.rng.choice(list(SharingStrategy)),
+            self.rng.choice([-1, 100]),
+        )
+        preempts, state = self.rng.choice(["ENABLED", "DISABLED"]), self.rng.choice(["ENABLED", "DISABLED"])
+        borrows = {"borrowLimit": percent} if sharing is BORROWS else {}
+        self.batch.update_quota_share(
+            quotaShareArn=self.arn(QUOTA_SHARE, name),
+            capacityLimits=[{"maxCapacity": limit, "capacityUnit": TYPE}],
+            resourceSharingConfiguration={"strategy": sharing.value, **borrows},
+            preemptionConfiguration={"inSharePreemption": preempts},
+            state=state,
+        )
+        self._note(QUOTA_SHARE, name, f"capacity_limits.{TYPE}", wanted.capacity_limits[TYPE], limit)
+        self._note(QUOTA_SHARE, name, "sharing", wanted.sharing, sharing)
+        wanted_percent = wanted.borrow_limit if wanted.sharing is BORROWS else None
+        self._note(QUOTA_SHARE, name, "borrow_limit", wanted_percent, borrows.get("borrowLimit"))
+        wanted_preempts = "true" if wanted.in_share_preemption else "false"
+        self._note(
+            QUOTA_SHARE, name, "in_share_preemption", wanted_preempts, "true" if preempts == "ENABLED" else "false"
+        )
+        self._note(QUOTA_SHARE, name, "state", "ENABLED", state)
+        return f"terms of {name}"
 
     def _policy_of_queue(self) -> str:
         name, now = self.rng.choice(["ml-gpu", "ml-cpu"]), self.rng.choice(["ml-gpu", "ml-cpu", "theirs"])
@@ -233,7 +302,7 @@ class Outsider:
             known[f"weight_factor.{share}"] = now
 
     def _weight(self) -> str:
-        name = self.rng.choice(NAMES[POLICY])
+        name = self.rng.choice(FAIR)
         share = self.rng.choice(sorted(self.policies[name]["weights"]) or ["A"])
         now = self.rng.choice(["1", "0.1", "0.10000000149", "0.1000001", "0.7", "0.0001", "999.9999", "5", "0.3333333"])
         self.policies[name]["weights"][share] = now
@@ -242,14 +311,14 @@ class Outsider:
         return f"weight of {share} in {name} {now}"
 
     def _new_share(self) -> str:
-        name, share = self.rng.choice(NAMES[POLICY]), self.rng.choice(["NEW1", "NEW2", "OTHER*"])
+        name, share = self.rng.choice(FAIR), self.rng.choice(["NEW1", "NEW2", "OTHER*"])
         self.policies[name]["weights"][share] = self.rng.choice(["1", "2.5"])
         self._send_policy(name)
         self._note_weight(name, share)
         return f"new share {share} in {name}"
 
     def _no_share(self) -> str:
-        name = self.rng.choice(NAMES[POLICY])
+        name = self.rng.choice(FAIR)
         share = self.rng.choice(sorted(self.policies[name]["weights"]) or ["A"])
         self.policies[name]["weights"].pop(share, None)
         self._send_policy(name)
@@ -257,7 +326,7 @@ class Outsider:
         return f"no share {share} in {name}"
 
     def _decay_and_reservation(self) -> str:
-        name = self.rng.choice(NAMES[POLICY])
+        name = self.rng.choice(FAIR)
         queue = PROJECT.queues[name[3:]].fairshare
         assert queue is not None
         policy = self.policies[name]
@@ -294,15 +363,10 @@ class Outsider:
         return f"list of tags of {kind} {name} {now}"
 
     def _nothing_of_ours(self) -> str:
-        """What is no drift: a tag and a setting of others, the same policy in another order."""
+        """What is no drift: a tag of others, the same policy in another order."""
         kind, name = self._any()
         self._set_tag(kind, name, self.rng.choice(["patch-group", "aws-backup"]), self.rng.choice([None, "", "x"]))
-        self._send_policy(self.rng.choice(NAMES[POLICY]))
-        limit = {"reason": "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", "state": "RUNNABLE", "action": "TERMINATE"}
-        seconds = self.rng.choice([600, 3600])
-        self.batch.update_job_queue(
-            jobQueue=self.rng.choice(NAMES[QUEUE]), jobStateTimeLimitActions=[limit | {"maxTimeSeconds": seconds}]
-        )
+        self._send_policy(self.rng.choice(FAIR))
         return "nothing of ours"
 
 
@@ -385,6 +449,10 @@ def test_c01_c02_the_plan_names_exactly_what_somebody_changed(provisioner: Batch
         "priority",
         "service_environment",
         "scheduling_policy",
+        "time_limits",
+        "sharing",
+        "borrow_limit",
+        "in_share_preemption",
         "weight_factor",
         "share_decay_seconds",
         "compute_reservation",

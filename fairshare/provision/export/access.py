@@ -91,7 +91,8 @@ def access_of(project: Project, desired: Desired, place: Place, options: Options
             (queue.name, share.share_identifier)
             for queue in desired.job_queues
             if queue.scheduling_policy is not None
-            for share in policies[queue.scheduling_policy].share_distribution
+            if (policy := policies[queue.scheduling_policy]) is not None
+            for share in policy.share_distribution
         ),
         bucket=defaults.bucket or place.default_bucket,
         is_default_bucket=defaults.bucket is None,

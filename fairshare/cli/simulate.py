@@ -48,7 +48,7 @@ class TraceFlags(FlagGroup):
         typer.Option(
             "--map",
             metavar="KEY=COLUMN,...",
-            help="Columns of submit, duration, size, share, priority, id; time=ms for their unit.",
+            help="Columns of submit, duration, size, share, priority, type, id; time=ms for their unit.",
         ),
     ] = None
     unit: Annotated[
@@ -79,11 +79,20 @@ class WhatIfFlags(FlagGroup):
         ),
     ] = None
     capacity: Annotated[
-        list[str] | None, typer.Option("--capacity", metavar="[ENV=]N", help="Instances, instead of the file's.")
+        list[str] | None,
+        typer.Option("--capacity", metavar="[ENV[/TYPE]=]N", help="Instances, instead of the file's."),
     ] = None
     blocking: Annotated[
         list[str] | None,
         typer.Option("--blocking", metavar="queue|share|none", help="What a blocked head holds up (default: queue)."),
+    ] = None
+    victim_rule: Annotated[
+        str | None,
+        typer.Option(
+            "--victim-rule",
+            metavar="lowest-priority|latest-start|largest",
+            help="Whom quota shares preempt first (default: lowest-priority).",
+        ),
     ] = None
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Draw workloads with this seed, not their own.")
@@ -184,7 +193,7 @@ def _trace_format(traces: TraceFlags) -> TraceFormat:
 
 def _comparison(flags: WhatIfFlags, queue: str | None) -> Comparison:
     from fairshare.config.errors import did_you_mean
-    from fairshare.scheduler.engine import Blocking
+    from fairshare.scheduler.engine import Blocking, VictimRule
     from fairshare.simulate.settings import Comparison
     from fairshare.simulate.variants import parse_change
 
@@ -192,12 +201,16 @@ def _comparison(flags: WhatIfFlags, queue: str | None) -> Comparison:
     for word in flags.blocking or []:
         if word not in scopes:
             raise UsageError(f"--blocking {word}", hint=did_you_mean(word, scopes, "scopes"))
+    rules = [rule.value for rule in VictimRule]
+    if flags.victim_rule is not None and flags.victim_rule not in rules:
+        raise UsageError(f"--victim-rule {flags.victim_rule}", hint=did_you_mean(flags.victim_rule, rules, "rules"))
     return Comparison(
         policies=flags.policy or [],
         changes=[parse_change(text) for text in flags.set or []],
         capacities=[_capacity(text) for text in flags.capacity or []],
         blockings=[Blocking(word) for word in dict.fromkeys(flags.blocking or [])],
         queue=queue,
+        victim_rule=None if flags.victim_rule is None else VictimRule(flags.victim_rule),
     )
 
 

@@ -17,8 +17,8 @@ from fairshare.model import UsageError
 
 Row = Sequence[str]
 
-KEYS: Final = ("submit", "duration", "size", "share", "priority", "id", "time")
-"""What can be mapped. ``time`` is no column but the unit of instants and durations."""
+KEYS: Final = ("submit", "duration", "size", "share", "priority", "type", "id", "time")
+"""What can be mapped. ``type`` is the instance type; ``time`` is no column but the unit of instants and durations."""
 
 NEEDED: Final = ("submit", "duration", "size")
 

@@ -53,6 +53,7 @@ def _jobs(name: str, stream: StreamSection, duration: int, random: Random) -> It
             share=stream.share or name,
             priority=stream.priority,
             queue=stream.queue or "",
+            instance_type=stream.instance_type or "",
         )
 
 

@@ -45,7 +45,7 @@ def _unlisted(workload: Workload, setting: Setting) -> list[str]:
     """Return the shares that a fair-share policy does not list; none if it lists no share at all."""
     found = set()
     for queue, share in {(job.queue or setting.queue, job.share) for job in workload.jobs}:
-        weights = setting.weights[queue]
+        weights = {} if queue in setting.quota_shares else setting.weights[queue]
         if setting.queues[queue].policy is not None and weights and matching_entry(share, weights) is None:
             found.add(share)
     return sorted(found)

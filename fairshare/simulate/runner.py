@@ -9,11 +9,13 @@ from array import array
 
 from fairshare.config.errors import did_you_mean
 from fairshare.model import IN_USE_STATUSES, InfeasibleError, JobStatus, UsageError
-from fairshare.scheduler.engine import Engine, JobSubmission, Transition
+from fairshare.scheduler.books import Terms, obstacle
+from fairshare.scheduler.driver import collector_at_rest
+from fairshare.scheduler.engine import Engine, JobSubmission, PutQuotaShare, Transition
 from fairshare.simulate.course import NOT_YET, Course
 from fairshare.simulate.meter import Meter
-from fairshare.simulate.settings import Setting
-from fairshare.simulate.workload import Workload
+from fairshare.simulate.settings import ONE_LINE, Setting
+from fairshare.simulate.workload import WorkJob, Workload
 
 _STOPPED = "preempted"
 
@@ -22,11 +24,14 @@ def simulate(workload: Workload, setting: Setting) -> Course:
     """Return what happens to a workload under a setting.
 
     Raises:
-        UsageError: a job names a queue that the setting does not have.
-        InfeasibleError: a job is larger than the pool of its queue: its queue would wait for ever.
+        UsageError: a job names a queue or a quota share that the setting does not have, or no instance type where its
+            share has several.
+        InfeasibleError: a job is larger than the pool of its queue, or than its quota share may become: its queue, or
+            its share, would wait for ever.
     """
     _check(workload, setting)
-    return _Run(workload, setting).play()
+    with collector_at_rest():
+        return _Run(workload, setting).play()
 
 
 def _check(workload: Workload, setting: Setting) -> None:
@@ -38,7 +43,9 @@ def _check(workload: Workload, setting: Setting) -> None:
             raise UsageError(
                 f"job {job.id} goes to queue {queue}, which policy {setting.name} does not have", hint=hint
             )
-        if job.demand > setting.capacity_of(queue):
+        if queue in setting.quota_shares:
+            _check_quota(job, queue, setting)
+        elif job.demand > setting.capacity_of(queue):
             too_large.setdefault(queue, []).append(job.demand)
     for queue, demands in too_large.items():
         environment = setting.queues[queue].environment
@@ -47,6 +54,42 @@ def _check(workload: Workload, setting: Setting) -> None:
             f"{environment} has {setting.capacity_of(queue)}, so they would block queue {queue} for ever",
             hint=f"give --capacity {environment}={max(demands)}, or count in larger units with --unit",
         )
+
+
+def _check_quota(job: WorkJob, queue: str, setting: Setting) -> None:
+    shares = {share.name: _terms(share) for share in setting.quota_shares[queue]}
+    share = setting.quota_share_of(queue, job.share)
+    if share is None:
+        hint = did_you_mean(job.share, shares, "quota shares")
+        raise UsageError(f"job {job.id} is of quota share {job.share}, which queue {queue} does not have", hint=hint)
+    instance_type = _type_of(job, share)
+    limits = setting.limits_of(queue)
+    if instance_type not in limits:
+        has = ", ".join(limits)
+        raise UsageError(
+            f"job {job.id} of quota share {job.share} names no instance type that queue {queue} has ({has})",
+            hint="write instance_type in its stream, or map it with --map type=COLUMN",
+        )
+    reason = obstacle(share.name, ((instance_type, job.demand),), shares)
+    if job.demand > limits[instance_type]:
+        reason = f"the environment has {limits[instance_type]}"
+    if reason is not None:
+        raise InfeasibleError(
+            f"job {job.id} needs {job.demand} instances of {instance_type}; its quota share {share.name} could never "
+            f"start it: {reason}",
+            hint="raise the share's capacity_limits or borrow_limit, or the environment's limits with --capacity",
+        )
+
+
+def _terms(share: PutQuotaShare) -> Terms:
+    limits = {limit.capacity_unit: limit.max_capacity for limit in share.capacity_limits}
+    return Terms(limits, share.sharing, share.borrow_limit, share.in_share_preemption)
+
+
+def _type_of(job: WorkJob, share: PutQuotaShare) -> str:
+    """Return a job's instance type: its own, or the only one that its share has; "" = nothing says it."""
+    types = [limit.capacity_unit for limit in share.capacity_limits]
+    return job.instance_type or (types[0] if len(types) == 1 else "")
 
 
 class _Run:
@@ -60,6 +103,9 @@ class _Run:
             self._engine.reconfigure(environment, 0)
         for queue in setting.queues.values():
             self._engine.reconfigure(queue, 0)
+        for shares in setting.quota_shares.values():
+            for share in shares:
+                self._engine.reconfigure(share, 0)
         self._engine.advance(0)
         names, share_of = _shares(workload, setting)
         count = len(workload.jobs)
@@ -89,15 +135,34 @@ class _Run:
                 self._follow(transition)
             for order in engine.take_stops():
                 engine.report(order.job_id, order.attempt, JobStatus.FAILED, order.at, _STOPPED)
+            engine.take_preemptions()
+            engine.take_notices()
         self._course.pressure = self._meter.read(engine.now, self._names)
         return self._course
 
     def _submit(self, index: int, now: int) -> None:
         job = self._workload.jobs[index]
-        self._engine.submit(
-            JobSubmission(str(index), job.queue or self._setting.queue, job.demand, job.share, job.priority), now
-        )
+        queue = job.queue or self._setting.queue
+        if queue in self._setting.quota_shares:
+            submission = self._of_quota_share(index, queue)
+        else:
+            submission = JobSubmission(str(index), queue, job.demand, job.share, job.priority)
+        self._engine.submit(submission, now)
         self._meter.waits(self._course.share_of[index], now)
+
+    def _of_quota_share(self, index: int, queue: str) -> JobSubmission:
+        """Return what the engine is told of a job; in one line of all jobs priorities do not count."""
+        job = self._workload.jobs[index]
+        share = self._setting.quota_share_of(queue, job.share)
+        assert share is not None  # `_check` saw to it
+        return JobSubmission(
+            str(index),
+            queue,
+            job.demand,
+            scheduling_priority=0 if share.name == ONE_LINE else job.priority,
+            quota_share=share.name,
+            demand_by_type=((_type_of(job, share), job.demand),),
+        )
 
     def _follow(self, transition: Transition) -> None:
         to_status = transition.to_status
@@ -120,6 +185,8 @@ class _Run:
         if course.first_starts[index] == NOT_YET:
             course.first_starts[index] = now
         self._meter.starts(course.share_of[index], job.demand, now)
+        if self._setting.quota_shares:  # the choice of whom to preempt looks at when attempts began
+            self._engine.report(transition.job_id, transition.attempt, JobStatus.RUNNING, now)
         self._engine.report(transition.job_id, transition.attempt, JobStatus.SUCCEEDED, now + job.run_time)
 
     def _stop(self, index: int, now: int) -> None:

@@ -4,17 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
 from fairshare.config.errors import did_you_mean
 from fairshare.config.project import Project, QueueConfig, load_project
-from fairshare.model import FairsharePolicy, ShareAttributes, UsageError
-from fairshare.scheduler.engine import Blocking, EngineOptions, PutEnvironment, PutQueue
+from fairshare.config.project_file import type_limits
+from fairshare.model import (
+    CapacityLimit,
+    FairsharePolicy,
+    QuotaSharePolicy,
+    ShareAttributes,
+    SharingStrategy,
+    UsageError,
+)
+from fairshare.scheduler.engine import (
+    Blocking,
+    EngineOptions,
+    PutEnvironment,
+    PutQueue,
+    PutQuotaShare,
+    TimeLimit,
+    VictimRule,
+)
+from fairshare.scheduler.policy import weights_for_targets
 from fairshare.simulate.variants import Change, changed_project, variant_name, variants
 
 FIFO: Final = "fifo"
 """The policy that every other one is measured against."""
+
+ONE_LINE: Final = "(one line)"
+"""The quota share that owns a whole pool of several instance types, and so makes one line of all its jobs. AWS
+refuses such a name, so nobody else has it."""
 
 _POOL: Final = "pool"
 _JOBS: Final = "jobs"
@@ -25,8 +47,8 @@ _JOBS: Final = "jobs"
 class Setting:
     """One thing to simulate. ``queue`` gets the jobs that name none.
 
-    ``weights`` has, by queue, the weight factors that say what each share is due. A FIFO queue made of a fair-share
-    queue keeps them: it does not obey them, but is measured by them.
+    ``weights`` has, by queue, the weight factors that say what each share is due; a quota share is due its own limits.
+    A FIFO queue made of a queue with shares keeps them: it does not obey them, but is measured by them.
     """
 
     name: str
@@ -35,6 +57,17 @@ class Setting:
     queue: str
     weights: Mapping[str, Mapping[str, str]]
     options: EngineOptions = field(default_factory=EngineOptions)
+    quota_shares: Mapping[str, Sequence[PutQuotaShare]] = field(default_factory=dict)
+    """By queue; of those that have any."""
+
+    def limits_of(self, queue: str) -> Mapping[str, int]:
+        """Return how many instances of each type the queue's environment has; {} where any type counts."""
+        environment = self.environments[self.queues[queue].environment]
+        return {limit.capacity_unit: limit.max_capacity for limit in environment.capacity_limits}
+
+    def quota_share_of(self, queue: str, share: str) -> PutQuotaShare | None:
+        """Return the quota share that jobs of a share go to, which may be the one line of all; None = there is none."""
+        return next((each for each in self.quota_shares[queue] if each.name in (share, ONE_LINE)), None)
 
     def capacity_of(self, queue: str) -> int:
         """Return how many instances the queue's environment has."""
@@ -55,6 +88,8 @@ class Comparison:
     capacities: Sequence[tuple[str | None, int]] = ()
     blockings: Sequence[Blocking] = ()
     queue: str | None = None
+    victim_rule: VictimRule | None = None
+    """Which attempts quota shares preempt first; None = the model's choice."""
 
 
 def settings_of(comparison: Comparison, present: Path | None) -> list[Setting]:
@@ -74,7 +109,10 @@ def settings_of(comparison: Comparison, present: Path | None) -> list[Setting]:
                 words = said if len(pools) > 1 else []
                 words = [*words, f"blocking={blocking}"] if len(blockings) > 1 else words
                 name = " ".join([setting.name, *words])
-                tried.append(replace(sized, name=name, options=replace(sized.options, blocking=blocking)))
+                options = replace(sized.options, blocking=blocking)
+                if comparison.victim_rule is not None:
+                    options = replace(options, victim_rule=comparison.victim_rule)
+                tried.append(replace(sized, name=name, options=options))
     _check_capacities(tried)
     return tried
 
@@ -88,18 +126,37 @@ def setting_of(name: str, project: Project, queue: str | None = None) -> Setting
     return Setting(
         name=name,
         environments={
-            key: PutEnvironment(key, config.instances) for key, config in project.service_environments.items()
+            key: PutEnvironment(key, config.instances, capacity_limits=config.limits if config.by_type else ())
+            for key, config in project.service_environments.items()
         },
         queues={key: _put_queue(key, config) for key, config in project.queues.items()},
         queue=_default_queue(project, queue),
-        weights={key: config.fairshare.shares if config.fairshare else {} for key, config in project.queues.items()},
+        weights={key: _weights(config) for key, config in project.queues.items()},
+        quota_shares={
+            key: _quota_shares(key, config) for key, config in project.queues.items() if config.has_quota_shares
+        },
     )
 
 
 def first_in_first_out(setting: Setting) -> Setting:
-    """Return the same environments and queues without shares."""
-    queues = {key: replace(queue, policy=None) for key, queue in setting.queues.items()}
-    return replace(setting, name=FIFO, queues=queues)
+    """Return the same environments and queues without shares: the oldest job goes first, and its queue waits for it.
+
+    A pool of several instance types is one line, too: its head waits for instances of its type, and everything behind
+    waits with it. (On AWS a FIFO queue has an environment that counts instances of any type; there the head waits for
+    SageMaker's capacity of its type.)
+    """
+    queues = {
+        key: queue if isinstance(queue.policy, QuotaSharePolicy) else replace(queue, policy=None)
+        for key, queue in setting.queues.items()
+    }
+    lines = {key: [one_line(key, setting.limits_of(key))] for key in setting.quota_shares}
+    return replace(setting, name=FIFO, queues=queues, quota_shares=lines)
+
+
+def one_line(queue: str, limits: Mapping[str, int]) -> PutQuotaShare:
+    """Return the quota share that owns a whole pool (instances by type): a strict line of all jobs of the queue."""
+    owned = tuple(CapacityLimit(number, instance_type) for instance_type, number in limits.items())
+    return PutQuotaShare(ONE_LINE, queue, owned, SharingStrategy.RESERVE)
 
 
 def single_pool(capacity: int = 0) -> Setting:
@@ -115,14 +172,36 @@ def with_capacities(setting: Setting, capacities: Sequence[tuple[str | None, int
     """
     environments = dict(setting.environments)
     for name, capacity in capacities:
-        key = setting.queues[setting.queue].environment if name is None else name
+        key, _, instance_type = (setting.queues[setting.queue].environment if name is None else name).partition("/")
         if key not in environments:
             hint = did_you_mean(key, environments, "service environments")
             raise UsageError(f"--capacity: policy {setting.name} has no service environment {key}", hint=hint)
         if capacity < 1:
             raise UsageError(f"--capacity {capacity}: a pool has at least 1 instance", hint="write --capacity 16")
-        environments[key] = replace(environments[key], max_capacity=capacity)
+        environments[key] = _resized(environments[key], instance_type, capacity)
     return replace(setting, environments=environments)
+
+
+def _resized(environment: PutEnvironment, instance_type: str, capacity: int) -> PutEnvironment:
+    """Return an environment with another number of instances; of one type where they are counted by type."""
+    limits = {limit.capacity_unit: limit.max_capacity for limit in environment.capacity_limits}
+    if not limits:
+        if instance_type:
+            raise UsageError(
+                f"--capacity {environment.name}/{instance_type}: {environment.name} counts instances of any type",
+                hint=f"write --capacity {environment.name}={capacity}",
+            )
+        return replace(environment, max_capacity=capacity)
+    chosen = instance_type or (next(iter(limits)) if len(limits) == 1 else "")
+    if chosen not in limits:
+        problem = f"has no {chosen}" if chosen else "counts instances by type"
+        raise UsageError(
+            f"--capacity: service environment {environment.name} {problem}",
+            hint=f"write --capacity {environment.name}/{next(iter(limits))}={capacity} (types: {', '.join(limits)})",
+        )
+    limits[chosen] = capacity
+    owned = tuple(CapacityLimit(number, name) for name, number in limits.items())
+    return replace(environment, max_capacity=sum(limits.values()), capacity_limits=owned)
 
 
 def _policies(comparison: Comparison, present: Path | None) -> list[Setting]:
@@ -157,14 +236,38 @@ def _check_capacities(settings: Sequence[Setting]) -> None:
 
 
 def _put_queue(key: str, config: QueueConfig) -> PutQueue:
-    policy = None
+    policy: FairsharePolicy | QuotaSharePolicy | None = QuotaSharePolicy() if config.has_quota_shares else None
     if config.fairshare is not None:
         policy = FairsharePolicy(
             tuple(ShareAttributes(share, weight) for share, weight in config.fairshare.shares.items()),
             config.fairshare.share_decay_seconds,
             config.fairshare.compute_reservation,
         )
-    return PutQueue(key, config.service_environment, config.priority, policy)
+    time_limits = tuple(TimeLimit(reason, seconds * 1000) for reason, seconds in config.time_limits.items())
+    return PutQueue(key, config.service_environment, config.priority, policy, time_limits=time_limits)
+
+
+def _quota_shares(key: str, config: QueueConfig) -> list[PutQuotaShare]:
+    return [
+        PutQuotaShare(
+            name=name,
+            queue=key,
+            capacity_limits=type_limits(share.capacity_limits),
+            sharing=share.sharing,
+            borrow_limit=share.borrow_limit,
+            in_share_preemption=share.in_share_preemption,
+        )
+        for name, share in (config.quota_shares or {}).items()
+    ]
+
+
+def _weights(config: QueueConfig) -> dict[str, str]:
+    """Return weight factors by share; those of quota shares make each due its part of all limits."""
+    if config.fairshare is not None:
+        return config.fairshare.shares
+    owned = {name: sum(share.capacity_limits.values()) for name, share in (config.quota_shares or {}).items()}
+    total = sum(owned.values())
+    return weights_for_targets({name: Fraction(100 * number, total) for name, number in owned.items()}) if owned else {}
 
 
 def _default_queue(project: Project, wanted: str | None) -> str:

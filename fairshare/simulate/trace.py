@@ -154,6 +154,7 @@ class _Reader:
         priority = number_reader(self._mapped["priority"], header, 1.0) if "priority" in self._mapped else None
         share_of = _share_reader(self._mapped.get("share"), header)
         id_index = text_index(self._mapped["id"], header) if "id" in self._mapped else None
+        type_index = text_index(self._mapped["type"], header) if "type" in self._mapped else None
         scale, unit = self._scale, self._unit
 
         def job_of(number: int, row: Row) -> WorkJob | None:
@@ -170,6 +171,7 @@ class _Reader:
                 demand=math.ceil(demand / unit),
                 share=share_of(row),
                 priority=0 if priority is None else _priority(priority(row)),
+                instance_type="" if type_index is None else row[type_index].strip(),
             )
 
         return job_of

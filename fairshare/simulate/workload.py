@@ -12,7 +12,8 @@ from fairshare.model import UsageError
 class WorkJob(NamedTuple):
     """One job. Times are milliseconds, ``submit_at`` counts from the begin of the workload.
 
-    ``queue`` is a key of the project's queues; "" = the simulation's own.
+    ``queue`` is a key of the project's queues; "" = the simulation's own. ``share`` is a share identifier, or the quota
+    share of a queue that has such. ``instance_type`` counts only there; "" = the only one that the share has.
     """
 
     id: str
@@ -22,6 +23,7 @@ class WorkJob(NamedTuple):
     share: str
     priority: int = 0
     queue: str = ""
+    instance_type: str = ""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,18 @@ from typing import Annotated, ClassVar, Generic, TypeVar
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from fairshare.config.errors import WrongValue
-from fairshare.config.fields import AnyText, Name, NotEmpty, Seconds, Target, Text, Whole, kind_of, read_text_value
+from fairshare.config.fields import (
+    AnyText,
+    InstanceType,
+    Name,
+    NotEmpty,
+    Seconds,
+    Target,
+    Text,
+    Whole,
+    kind_of,
+    read_text_value,
+)
 from fairshare.config.sections import Section, read_section, unwrap
 from fairshare.config.yaml_source import Scalar, parse_yaml, read_text
 from fairshare.model import MAX_PRIORITY
@@ -177,6 +188,8 @@ class StreamSection(Section):
     share: Text | None = None
     priority: Whole = Field(default=0, ge=0, le=MAX_PRIORITY)
     queue: Name | None = None
+    instance_type: InstanceType | None = None
+    """On a queue with quota shares."""
 
 
 class WorkloadFile(Section):

@@ -27,7 +27,7 @@ def csv_format(mapped: str, unit: int = 1) -> TraceFormat:
 def test_swf_counts_allocated_processors_in_units_rounded_up(tmp_path: Path) -> None:
     trace = load_trace(write(tmp_path / "a.swf", f"; a comment\n\n{SWF_LINE}\n"), TraceFormat(unit=8))
 
-    assert [tuple(job) for job in trace.jobs] == [("7", 0, 60_000, 2, "user3", 0, "")]
+    assert [tuple(job) for job in trace.jobs] == [("7", 0, 60_000, 2, "user3", 0, "", "")]
     assert trace.assumptions == (
         "a.swf: each user is a share",
         "a.swf: 8 of its units are one instance, rounded up",
@@ -166,3 +166,11 @@ def test_workloads_merged_begin_together_and_keep_their_jobs_apart(tmp_path: Pat
     assert both.name == "a.swf + b.swf"
     assert [(job.id, job.submit_at) for job in both.jobs] == [("1:7", 0), ("2:7", 0), ("2:8", 60_000)]
     assert merge([one]) is one
+
+
+def test_a_column_can_tell_the_instance_type(tmp_path: Path) -> None:
+    text = "submit,run,gpus,team,model\n0,60,1,a,ml.g5.xlarge\n1,60,2,b, ml.p4d.24xlarge\n"
+    trace = load_trace(
+        write(tmp_path / "a.csv", text), csv_format("submit=submit,duration=run,size=gpus,share=team,type=model")
+    )
+    assert [job.instance_type for job in trace.jobs] == ["ml.g5.xlarge", "ml.p4d.24xlarge"]

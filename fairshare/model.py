@@ -312,6 +312,11 @@ class JobSummary:
     quota_share: str | None = None
     """``quotaShareName``, on a queue with quota shares."""
 
+    @property
+    def share(self) -> str | None:
+        """Its share identifier or quota share, whichever its queue has; None on a first-in-first-out queue."""
+        return self.share_identifier if self.quota_share is None else self.quota_share
+
 
 @dataclass(frozen=True)
 class JobAttempt:

@@ -62,7 +62,7 @@ def cancel(
         raise UsageError("--share goes without jobs and without --run", hint="name one of the three")
     else:
         queues = (context.choose_queue(queue).name,)
-        active = [job for job in _active_in(context, queues) if job.share_identifier == share]
+        active = [job for job in _active_in(context, queues) if job.share == share]
     if not active:
         _show(context, [], {}, dry_run=dry_run)
         return
@@ -128,7 +128,7 @@ def _preview(context: AppContext, jobs: Sequence[JobSummary], queues: Collection
     in_use = [job for job in jobs if job.status in IN_USE_STATUSES]
     where = ", ".join([context.place, *(f"queue {queue}" for queue in queues)])
     columns = (Column("JOB", shrinks=True), Column("SHARE"), Column("STATE"))
-    shown = [[job.job_name, job.share_identifier or "-", job.status] for job in jobs[:_PREVIEWED]]
+    shown = [[job.job_name, job.share or "-", job.status] for job in jobs[:_PREVIEWED]]
     lines = [f"  {line}" for line in table(columns, shown, context.out.width).splitlines()]
     if len(jobs) > _PREVIEWED:
         lines.append(f"  and {len(jobs) - _PREVIEWED} more")

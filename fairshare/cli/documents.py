@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairshare.cli.render import utc_time
-from fairshare.model import JobDetail, JobSummary
+from fairshare.model import JobAttempt, JobDetail, JobSummary
 
 if TYPE_CHECKING:
     from fairshare.insight.jobs import JobList
@@ -19,6 +19,7 @@ def job_document(job: JobSummary) -> dict[str, Any]:
         "job_name": job.job_name,
         "status": job.status,
         "share_identifier": job.share_identifier,
+        "quota_share": job.quota_share,
         "scheduling_priority": job.scheduling_priority,
         "instances": job.instances,
         "created_at": _time(job.created_at),
@@ -34,21 +35,24 @@ def job_document(job: JobSummary) -> dict[str, Any]:
 
 def job_detail_document(job: JobDetail) -> dict[str, Any]:
     """Return one job with its queue, its attempts and its tags."""
-    attempts = [
-        {
-            "training_job_name": attempt.training_job_name,
-            "started_at": _time(attempt.started_at),
-            "stopped_at": _time(attempt.stopped_at),
-            "status_reason": attempt.status_reason,
-        }
-        for attempt in job.attempts
-    ]
+    attempts = [_attempt_document(attempt) for attempt in job.attempts]
     return {
         **job_document(job),
         "job_queue": job.job_queue,
         "attempt_duration_seconds": job.attempt_duration_seconds,
         "attempts": attempts,
+        "preemptions": job.preemptions,
+        "preempted_attempts": [_attempt_document(attempt) for attempt in job.preempted_attempts],
         "tags": dict(job.tags),
+    }
+
+
+def _attempt_document(attempt: JobAttempt) -> dict[str, Any]:
+    return {
+        "training_job_name": attempt.training_job_name,
+        "started_at": _time(attempt.started_at),
+        "stopped_at": _time(attempt.stopped_at),
+        "status_reason": attempt.status_reason,
     }
 
 

@@ -38,7 +38,7 @@ def _request_row(request: dict[str, Any], size: int) -> list[str]:
     return [
         request["job_name"],
         request["job_queue"],
-        request["share_identifier"] or "-",
+        request["share_identifier"] or request["quota_share"] or "-",
         "-" if priority is None else str(priority),
         str(request["wave"]),
         format_size(size),

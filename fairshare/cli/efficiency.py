@@ -345,7 +345,7 @@ def _job_row(found: JobEfficiency, victims: Sequence[Victim] | None) -> list[str
     numbers = ["no data", "-"] if use is None else [f"{use.mean:.1f} %", f"{use.p95:.0f}"]
     return [
         found.job.job_name,
-        found.job.share_identifier or "-",
+        found.job.share or "-",
         "-" if found.devices is None else count(found.devices, found.device_noun),
         *numbers,
         "-" if found.shape is None else elapsed(found.shape.idle_tail_seconds * 1000),

@@ -148,7 +148,7 @@ def _queue_row(row: JobRow, now: int) -> list[str]:
     return [
         _NOTHING if row.position is None else str(row.position),
         found.job_name,
-        found.share_identifier or _NOTHING,
+        found.share or _NOTHING,
         _NOTHING if found.scheduling_priority is None else str(found.scheduling_priority),
         found.status,
         _NOTHING if found.instances is None else str(found.instances),
@@ -226,7 +226,7 @@ def _job_text(detail: JobDetail, now: int) -> str:
 
 
 def _share_text(detail: JobDetail) -> str:
-    if detail.share_identifier is None:
+    if detail.share is None:
         return ""
     priority = detail.scheduling_priority
-    return f"{detail.share_identifier}, " + ("no priority" if priority is None else f"priority {priority}")
+    return f"{detail.share}, " + ("no priority" if priority is None else f"priority {priority}")

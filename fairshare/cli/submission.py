@@ -312,8 +312,10 @@ def _observed_queue(context: AppContext, name: str) -> QueueFacts:
     return QueueFacts(
         name=name,
         key=view.queue.name,
-        is_fair_share=view.queue.scheduling_policy_arn is not None,
+        is_fair_share=view.policy is not None,
         capacity=view.capacity,
         weights=view.weights,
         compute_reservation=view.policy.compute_reservation if view.policy else 0,
+        quota_shares=view.quota_terms,
+        limits=view.limits,
     )

@@ -55,12 +55,21 @@ class QueueFlags(FlagGroup):
         ),
     ] = None
     share: Annotated[str | None, typer.Option("--share", metavar="SHARE", help="Share identifier.")] = None
+    quota_share: Annotated[
+        str | None, typer.Option("--quota-share", metavar="SHARE", help="Quota share, on a queue that has such.")
+    ] = None
     priority: Annotated[
         int | None, typer.Option("--priority", metavar="0-99", help="Priority inside the share; higher goes first.")
     ] = None
     allow_unknown_share: Annotated[
         bool, typer.Option("--allow-unknown-share", help="Accept a share that the policy lacks; it weighs 1.")
     ] = False
+    preemption_retries: Annotated[
+        int | None,
+        typer.Option(
+            "--preemption-retries", metavar="N", help="Preempted more often than this, a job ends (default: never)."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

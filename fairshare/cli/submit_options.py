@@ -77,11 +77,17 @@ def _overrides(queue: QueueFlags, jobs: JobFlags) -> Overrides:
         raise UsageError(
             f"--priority {queue.priority} is not between 0 and {MAX_PRIORITY}", hint="0 is the lowest priority"
         )
+    if queue.preemption_retries is not None and queue.preemption_retries < 0:
+        raise UsageError(
+            f"--preemption-retries {queue.preemption_retries} is below 0", hint="0 ends a job when it is preempted"
+        )
     queues = _queues(queue.queue)
     return Overrides(
         queue=queues[0] if queues else None,
         queues=queues if len(queues) > 1 else None,
         share=queue.share,
+        quota_share=queue.quota_share,
+        preemption_retries=queue.preemption_retries,
         priority=queue.priority,
         instance_type=jobs.instance_type,
         instance_count=jobs.instance_count,

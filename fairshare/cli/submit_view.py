@@ -46,7 +46,7 @@ def plan_text(context: AppContext, run: PreparedRun) -> str:
 
     plan = run.plan
     queues = sorted({job.request.job_queue for job in plan.jobs})
-    shares = sorted({job.request.share_identifier for job in plan.jobs if job.request.share_identifier})
+    shares = sorted({share for job in plan.jobs if (share := job.request.share_identifier or job.request.quota_share)})
     others = dict.fromkeys(other.job_queue for job in plan.jobs for other in job.alternatives)
     head = f"{count(len(plan.jobs), 'job')} to queue {', '.join(queues)}"
     head += f" (else {', '.join(others)})" if others else ""
@@ -173,7 +173,7 @@ def _result_text(document: dict[str, Any], width: int | None) -> str:
     rows = [
         [
             job["job_name"],
-            job["share_identifier"] or "-",
+            job["share_identifier"] or job["quota_share"] or "-",
             "-" if job["scheduling_priority"] is None else str(job["scheduling_priority"]),
             str(job["wave"]),
             job["outcome"] if has_outcome else job["job_id"][:8],

@@ -60,6 +60,7 @@ def _job_spec(job: JobSection, folder: Path, origin: Origin) -> JobSpec:
         queues=queues if len(queues) > 1 else (),
         fallback_after=job.fallback_after,
         share=job.share,
+        quota_share=job.quota_share,
         priority=job.priority,
         role=job.role,
         image=job.image,
@@ -75,7 +76,9 @@ def _job_spec(job: JobSection, folder: Path, origin: Origin) -> JobSpec:
         sweep=job.sweep,
         array=job.array,
         after=tuple(Dependency(each.job, each.when) for each in job.after),
-        retry=None if job.retry is None else RetrySpec(job.retry.attempts, job.retry.on or ()),
+        retry=None
+        if job.retry is None
+        else RetrySpec(job.retry.attempts, job.retry.on or (), job.retry.preemption_retries),
         resources=job.resources.to_resources(),
         training_job=job.training_job,
     )

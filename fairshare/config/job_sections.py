@@ -184,12 +184,13 @@ class ResourcesSection(Section):
 
 
 class RetrySection(Section):
-    """How often Batch runs a job, and after which endings it tries again."""
+    """How often Batch runs a job, and after which endings it tries again; how often it may be preempted."""
 
     example: ClassVar = "{attempts: 3}"
 
     attempts: Whole = Field(default=2, ge=1, le=MAX_ATTEMPTS)
     on: Annotated[tuple[Text, ...], NotEmpty, BeforeValidator(_one_as_list)] | None = None
+    preemption_retries: Whole | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _check_effect(self) -> RetrySection:
@@ -211,6 +212,7 @@ class JobSection(Section):
     queues: Annotated[tuple[Text, ...], NotEmpty] | None = None
     fallback_after: Seconds | None = Field(default=None, ge=1)
     share: Text | None = None
+    quota_share: Text | None = None
     priority: Whole | None = Field(default=None, ge=0, le=MAX_PRIORITY)
     role: Text | None = None
     image: Text | None = None

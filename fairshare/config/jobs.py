@@ -84,11 +84,13 @@ class RetrySpec:
     """How often Batch runs a job, the first time included, and after which endings it tries again.
 
     ``on`` holds patterns of status reasons in place of the default ones; empty = the default ones. What they mean is in
-    `fairshare.submit.retries`.
+    `fairshare.submit.retries`. A job of a quota share that was preempted more than ``preemption_retries`` times ends;
+    None = it is queued again without limit. These use no attempt.
     """
 
     attempts: int = 2
     on: tuple[str, ...] = ()
+    preemption_retries: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class JobSpec:
     has_open_type: bool = False
     """Whether it named no instance type, so that each of its ``queues`` may give its own."""
     share: str | None = None
+    quota_share: str | None = None
+    """What ``share`` is on a queue with quota shares."""
     priority: int | None = None
     role: str | None = None
     image: str | None = None

@@ -54,7 +54,7 @@ def uses_of_queue(
         for job in latest_by_id(listing)
         if (job.training_job_name is not None or job.started_at is not None)
         and (now if job.stopped_at is None else job.stopped_at) >= since
-        and share in (None, job.share_identifier)
+        and share in (None, job.share)
     ]
     chosen = sorted(ran, key=lambda job: -job.created_at)[:AT_MOST]
     details = describe_in_parallel(backend, [job.job_id for job in chosen])
@@ -92,7 +92,7 @@ def _use_of(job: JobDetail, told: Mapping[str, Training], now: int) -> JobUse:
     forgotten = max(0, job.preemptions - len(job.preempted_attempts))
     uses = [AttemptUse(instances, None, Purpose.PREEMPTED)] * forgotten
     uses += [_attempt_use(attempt, instances, told, now, purpose) for attempt, purpose in pairs]
-    return JobUse(job.job_id, job.job_name, job.share_identifier, job.status, tuple(uses))
+    return JobUse(job.job_id, job.job_name, job.share, job.status, tuple(uses))
 
 
 def _attempts(job: JobDetail) -> tuple[JobAttempt, ...]:
@@ -151,7 +151,7 @@ def _unknown_use(job: JobRecord) -> JobUse:
 
 def _journal_use(job: JobRecord, status: str, attempts: tuple[AttemptUse, ...]) -> JobUse:
     request = job.as_planned().request
-    return JobUse(str(job.job_id), request.job_name, request.share_identifier, status, attempts)
+    return JobUse(str(job.job_id), request.job_name, request.share_identifier or request.quota_share, status, attempts)
 
 
 def _is_unknown(use: JobUse) -> bool:

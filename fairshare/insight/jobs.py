@@ -47,7 +47,7 @@ class JobList:
 
     def only_share(self, share: str) -> JobList:
         """Return the same list with the rows of one share; places in line stay those of the whole queue."""
-        return replace(self, rows=tuple(row for row in self.rows if row.job.share_identifier == share))
+        return replace(self, rows=tuple(row for row in self.rows if row.job.share == share))
 
 
 def list_jobs(
@@ -166,9 +166,7 @@ def _with_priorities(backend: JobBackend, rows: list[JobRow], priorities: Mappin
     unknown = [
         row.job.job_id
         for row in rows[:DESCRIBE_LIMIT]
-        if row.job.share_identifier is not None
-        and row.job.scheduling_priority is None
-        and row.job.job_id not in priorities
+        if row.job.share is not None and row.job.scheduling_priority is None and row.job.job_id not in priorities
     ]
     described = backend.describe(unknown) if unknown else {}
     known = {job_id: detail.scheduling_priority for job_id, detail in described.items()} | dict(priorities)

@@ -64,7 +64,7 @@ def select_jobs(
         for job in latest_by_id(listing)
         if job.started_at is not None
         and (now if job.stopped_at is None else job.stopped_at) >= since
-        and share in (None, job.share_identifier)
+        and share in (None, job.share)
     ]
     newest = sorted(ran, key=lambda job: -job.created_at)
     described = describe_in_parallel(backend, [job.job_id for job in newest[:DESCRIBE_LIMIT]])
@@ -169,7 +169,7 @@ class QueueHistory:
             PastJob(
                 job_id=job.job_id,
                 job_name=job.job_name,
-                share_identifier=job.share_identifier,
+                share_identifier=job.share,
                 scheduling_priority=self.priorities.get(job.job_id, job.scheduling_priority or 0),
                 instances=1 if job.instances is None else job.instances,
                 created_at=job.created_at,

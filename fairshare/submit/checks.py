@@ -20,6 +20,7 @@ from typing import Any, Final
 from fairshare.config.errors import did_you_mean
 from fairshare.config.jobs import JobSpec
 from fairshare.model import MAX_PRIORITY, JobRequest, Problem
+from fairshare.scheduler.books import obstacle
 from fairshare.scheduler.policy import matching_entry, usable_instances
 from fairshare.submit.limits import (
     channel_findings,
@@ -72,6 +73,10 @@ def _check_placed(report: Report, job: JobSpec, queues: Queues, region: str, all
     queue = _check_queue(report, job, queues)
     if queue is not None and queue.is_fair_share:
         _check_share(report, job, queue, allow_unknown_share)
+        _check_no(report, job, "quota_share", queue, "a fair-share queue: it takes a share")
+    elif queue is not None and queue.has_quota_shares:
+        _check_quota_share(report, job, queue)
+        _check_no(report, job, "share", queue, "a queue with quota shares: it takes a quota_share")
     elif queue is not None:
         _check_fifo(report, job, queue, queues)
     if not job.is_finished and (queue is not None or not job.has_open_type):
@@ -218,10 +223,28 @@ def _check_share(report: Report, job: JobSpec, queue: QueueFacts, allow_unknown:
         report.error(job, message, key="share", hint=f"{hint}; --allow-unknown-share sends it as it is")
 
 
+def _check_quota_share(report: Report, job: JobSpec, queue: QueueFacts) -> None:
+    """Every job of such a queue belongs to a quota share that exists (API_SubmitServiceJob)."""
+    known = queue.quota_shares or {}
+    if job.quota_share is None:
+        hint = f"say `quota_share:`, --quota-share or defaults.quota_share (quota shares: {', '.join(known) or 'none'})"
+        report.error(job, f"queue {queue.key} needs a quota share", key="quota_share", hint=hint)
+    elif job.quota_share not in known:
+        hint = did_you_mean(job.quota_share, known, "quota shares")
+        message = f'unknown quota share "{job.quota_share}" in queue {queue.key}'
+        report.error(job, message, key="quota_share", hint=hint)
+
+
+def _check_no(report: Report, job: JobSpec, key: str, queue: QueueFacts, reason: str) -> None:
+    if (value := getattr(job, key)) is not None:
+        message = f"{key} ({value}) cannot be used: {queue.key} is {reason}"
+        report.error(job, message, key=key, hint=f"remove {key}")
+
+
 def _check_fifo(report: Report, job: JobSpec, queue: QueueFacts, queues: Queues) -> None:
-    fair = [key for key in queues.keys if (other := queues.find(key)) and other.is_fair_share]
-    hint = f"leave it out, or use a fair-share queue ({', '.join(fair)})" if fair else "leave it out"
-    for key, value in (("share", job.share), ("priority", job.priority)):
+    fair = [key for key in queues.keys if (other := queues.find(key)) and not other.is_fifo]
+    hint = f"leave it out, or use a queue with shares ({', '.join(fair)})" if fair else "leave it out"
+    for key, value in (("share", job.share), ("quota_share", job.quota_share), ("priority", job.priority)):
         if value is not None:
             message = f"queue {queue.key} is first-in-first-out and takes no {key} ({value})"
             report.error(job, message, key=key, hint=hint)
@@ -296,6 +319,8 @@ def check_shape(report: Report, job: JobSpec, queue: QueueFacts | None, shape: S
     if any(type(count) is not int or count < 1 for _, count in shape.groups):
         message = "instance_count must be a whole number from 1 on"
         report.error(job, message, key="instance_count", stops_build=True)
+    elif queue is not None and queue.has_quota_shares:
+        _check_quotas(report, job, queue, shape)
     elif queue is not None:
         _check_demand(report, job, queue, shape.instances)
     if queue is not None and queue.instance_types:
@@ -335,6 +360,40 @@ def _check_demand(report: Report, job: JobSpec, queue: QueueFacts, demand: int) 
         key="instance_count",
         hint="lower instance_count or compute_reservation",
     )
+
+
+def _check_quotas(report: Report, job: JobSpec, queue: QueueFacts, shape: Shape) -> None:
+    """Cases QM-1 to QM-3 and QM-8 of AWS's guide: AWS accepts a job that no limit allows, and keeps it for ever."""
+    needs: dict[str, int] = {}
+    for instance_type, count in shape.groups:
+        if instance_type is not None:
+            needs[instance_type] = needs.get(instance_type, 0) + count
+    for instance_type, number in needs.items():
+        if 0 < queue.limits.get(instance_type, 0) < number:
+            report.error(
+                job,
+                f"it needs {number} instances of {instance_type} at once and queue {queue.key} has "
+                f"{queue.limits[instance_type]}: it could never start",
+                key=NEVER_FITS,
+                hint="lower instance_count, or raise the service environment's capacity_limits",
+            )
+            return
+    shares = queue.quota_shares or {}
+    terms = shares.get(job.quota_share or "")
+    if terms is None or any(name not in queue.limits for name in needs):
+        return  # told elsewhere
+    if (why := obstacle(job.quota_share or "", tuple(needs.items()), shares)) is not None:
+        owned = ", ".join(f"{terms.limit(name)} {name}" for name in needs)
+        borrows = "without limit" if terms.borrow_limit < 0 else f"up to {terms.borrow_limit} % of it"
+        more = f", and may borrow {borrows}" if terms.borrows else ""
+        wanted = ", ".join(f"{number} {name}" for name, number in needs.items())
+        report.error(
+            job,
+            f"it needs {wanted} at once; quota share {job.quota_share} owns {owned}{more}: it could never start "
+            f"({why})",
+            key=NEVER_FITS,
+            hint="lower instance_count, or raise capacity_limits or borrow_limit of the quota share",
+        )
 
 
 def _check_runtime(report: Report, job: JobSpec, request: JobRequest, payload: Mapping[str, Any]) -> None:

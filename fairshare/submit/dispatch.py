@@ -57,7 +57,11 @@ class SubmitPlan:
 
         In a queue that is first in, first out, order matters more: there it is 1.
         """
-        return 1 if any(job.request.share_identifier is None for job in self.jobs) else WIDTH
+        return (
+            1
+            if any(job.request.share_identifier is None and job.request.quota_share is None for job in self.jobs)
+            else WIDTH
+        )
 
     @property
     def may_be_held(self) -> bool:
@@ -164,6 +168,7 @@ class RunResult:
                     "job_name": ref.job_name,
                     "job_id": ref.job_id,
                     "share_identifier": job.request.share_identifier,
+                    "quota_share": job.request.quota_share,
                     "scheduling_priority": job.request.scheduling_priority,
                     "wave": job.wave,
                 }
@@ -255,6 +260,8 @@ def _request_json(job: PlannedJob) -> dict[str, Any]:
         "wave": job.wave,
         "after": after_fields(job),
         "share_identifier": request.share_identifier,
+        "quota_share": request.quota_share,
+        "preemption_retries": request.preemption_retries,
         "scheduling_priority": request.scheduling_priority,
         "attempt_duration_seconds": request.attempt_duration_seconds,
         "retry_strategy": request.retry_strategy,

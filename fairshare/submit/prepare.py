@@ -242,6 +242,7 @@ class _Builder:
                 other.share,
                 other.priority,
                 other.instance_type if has_own_type else None,
+                other.quota_share,
             )
             for other, queue in known
         )

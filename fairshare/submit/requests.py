@@ -53,6 +53,7 @@ class Alternative:
     share_identifier: str | None = None
     scheduling_priority: int | None = None
     instance_type: str | None = None
+    quota_share: str | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,14 @@ def build_request(
         retry_strategy=retry_strategy(job.retry),
         attempt_duration_seconds=attempt,
         tags=tags_of(job, built, run_id),
+        quota_share=job.quota_share,
+        preemption_retries=_preemption_retries(job, queue),
     )
+
+
+def _preemption_retries(job: JobSpec, queue: QueueFacts) -> int | None:
+    """Only a queue with quota shares preempts, and only there AWS takes the number."""
+    return job.retry.preemption_retries if job.retry is not None and queue.has_quota_shares else None
 
 
 def tags_of(job: JobSpec, built: BuiltPayload, run_id: str) -> dict[str, str]:
@@ -168,6 +176,8 @@ def moved(job: PlannedJob, queue: str, attempt: int) -> PlannedJob:
         job_queue=there.job_queue,
         share_identifier=there.share_identifier,
         scheduling_priority=there.scheduling_priority,
+        quota_share=there.quota_share,
+        preemption_retries=None if there.quota_share is None else request.preemption_retries,
         payload=request.payload if there.instance_type is None else _with_type(request.payload, there.instance_type),
     )
     return again(replace(job, request=request, base=None, alternatives=job.alternatives[place + 1 :]), attempt)
@@ -209,5 +219,9 @@ def request_bytes(request: JobRequest) -> int:
         "retryStrategy": to_camel(request.retry_strategy),
         "timeoutConfig": {"attemptDurationSeconds": request.attempt_duration_seconds},
         "tags": dict(request.tags),
+        "quotaShareName": request.quota_share,
+        "preemptionConfiguration": None
+        if request.preemption_retries is None
+        else {"preemptionRetriesBeforeTermination": request.preemption_retries},
     }
     return len(canonical_json({key: value for key, value in body.items() if value is not None}).encode())

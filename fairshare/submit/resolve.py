@@ -1,8 +1,8 @@
 """Filling in what a job does not say: from flags, from ``defaults`` of ``fairshare.yaml``, and from its queue.
 
-A flag beats the job file, the job file beats ``defaults``. A default share or priority never reaches a FIFO queue,
-because AWS refuses both there; one that was written for the job, or given as a flag, stays and is reported by
-`fairshare.submit.checks` (case C17: it must not be dropped in silence).
+A flag beats the job file, the job file beats ``defaults``. A default share, quota share or priority reaches only a
+queue that has such, because AWS refuses it elsewhere; one that was written for the job, or given as a flag, stays and
+is reported by `fairshare.submit.checks` (case C17: it must not be dropped in silence).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fairshare.config.jobs import JobSpec
+from fairshare.config.jobs import JobSpec, RetrySpec
 from fairshare.model import UsageError
+from fairshare.scheduler.books import Terms
 
 if TYPE_CHECKING:
     from fairshare.config.project import Project
@@ -29,6 +30,7 @@ class Overrides:
     queues: tuple[str, ...] | None = None
     """Several, in the order in which they are tried; the first is ``queue``."""
     share: str | None = None
+    quota_share: str | None = None
     priority: int | None = None
     instance_type: str | None = None
     instance_count: int | None = None
@@ -36,6 +38,7 @@ class Overrides:
     role: str | None = None
     max_runtime: int | None = None
     """Seconds."""
+    preemption_retries: int | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the fields that were said."""
@@ -59,6 +62,20 @@ class QueueFacts:
     instance_types: tuple[str, ...] = ()
     """Types its service environment is for; empty = not restricted."""
     compute_reservation: int = 0
+    quota_shares: Mapping[str, Terms] | None = None
+    """What each quota share may use; None where there are none."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Instances by type, where those are counted."""
+
+    @property
+    def has_quota_shares(self) -> bool:
+        """Whether every job belongs to a quota share."""
+        return self.quota_shares is not None
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether the queue takes neither share nor priority."""
+        return not self.is_fair_share and not self.has_quota_shares
 
     def answers_to(self, name: str) -> bool:
         """Whether a user who says ``name`` means this queue: its key, AWS name, or ARN."""
@@ -78,6 +95,13 @@ def queue_facts_from_project(project: Project, key: str) -> QueueFacts:
         weights=policy.shares if policy else {},
         instance_types=environment.instance_types,
         compute_reservation=policy.compute_reservation if policy else 0,
+        quota_shares=None
+        if queue.quota_shares is None
+        else {
+            name: Terms(share.capacity_limits, share.sharing, share.borrow_limit, share.in_share_preemption)
+            for name, share in queue.quota_shares.items()
+        },
+        limits=environment.capacity_limits or {},
     )
 
 
@@ -103,14 +127,15 @@ class Queues:
     def by_queue(self, job: JobSpec) -> list[JobSpec]:
         """Return a resolved job as it goes to each of its ``queues``; one that names a single queue as it is.
 
-        Share and priority are for the fair-share queues among them. An instance type that nobody wrote for the job is
+        A share is for the fair-share queues among them, a quota share for those that have such, and a priority for
+        both. An instance type that nobody wrote for the job is
         that of the queue's environment, where the job's default is not one of its types.
         """
         if not job.queues:
             return [job]
         found = {name: self.find(name) for name in job.queues}
-        has_fair_share = any(facts is not None and facts.is_fair_share for facts in found.values())
-        return [_placed(job, name, facts, has_fair_share=has_fair_share) for name, facts in found.items()]
+        known = [facts for facts in found.values() if facts is not None]
+        return [_placed(job, name, facts, known) for name, facts in found.items()]
 
     @property
     def default(self) -> str | None:
@@ -125,9 +150,9 @@ def resolve(
 ) -> list[JobSpec]:
     """Return the specs with everything filled in that can be; what is still None is for `checks` to report.
 
-    A job on a fair-share queue that has no priority from anywhere gets 0: AWS takes a missing one for 0 on some queues
-    and refuses it on others. A default role or run time reaches a user's own ModelTrainer, which uses it where it says
-    nothing itself.
+    A job on a queue with shares or quota shares that has no priority from anywhere gets 0: AWS takes a missing one for
+    0 on some queues and refuses it on others. A default role or run time reaches a user's own ModelTrainer, which uses it
+    where it says nothing itself.
 
     Args:
         specs: jobs as written; sweeps may be expanded or not.
@@ -145,17 +170,25 @@ def resolve(
 
 def _overridden(spec: JobSpec, given: Mapping[str, Any]) -> JobSpec:
     """Return the spec with the flags in it, and without the positions of what they replace."""
+    given = dict(given)
+    if (retries := given.pop("preemption_retries", None)) is not None:
+        spec = replace(spec, retry=replace(spec.retry or RetrySpec(), preemption_retries=retries))
     kept = {path: place for path, place in spec.origin.keys.items() if path[-1] not in given}
     queues = given.get("queues", ()) if "queue" in given else spec.queues
     return replace(spec, **{**given, "queues": queues}, origin=replace(spec.origin, keys=kept))
 
 
-def _placed(job: JobSpec, name: str, facts: QueueFacts | None, *, has_fair_share: bool) -> JobSpec:
+def _placed(job: JobSpec, name: str, facts: QueueFacts | None, others: Sequence[QueueFacts]) -> JobSpec:
+    """Return a job without what is for others of its queues only. What fits none of them stays, and is reported."""
     job = replace(job, queue=name)
     if facts is None:
         return job
-    if has_fair_share and not facts.is_fair_share:
-        job = replace(job, share=None, priority=None)
+    if not facts.is_fair_share and any(other.is_fair_share for other in others):
+        job = replace(job, share=None)
+    if not facts.has_quota_shares and any(other.has_quota_shares for other in others):
+        job = replace(job, quota_share=None)
+    if facts.is_fifo and any(not other.is_fifo for other in others):
+        job = replace(job, priority=None)
     if job.has_open_type and facts.instance_types and job.instance_type not in facts.instance_types:
         job = replace(job, instance_type=facts.instance_types[0])
     return job
@@ -165,14 +198,18 @@ def _fill(spec: JobSpec, project: Project | None, queues: Queues) -> JobSpec:
     if spec.queue is None:
         spec = replace(spec, queue=queues.default)
     named = spec.queues or (() if spec.queue is None else (spec.queue,))
-    is_fair_share = any(facts.is_fair_share for name in named if (facts := queues.find(name)) is not None)
+    found = [facts for name in named if (facts := queues.find(name)) is not None]
     spec = replace(spec, has_open_type=_has_open_type(spec))
     wanted = ["role", "max_runtime"]
     if not spec.is_finished:
         wanted += ["image", "instance_type"]
     fallback = {}
-    if is_fair_share:
-        wanted += ["share", "priority"]
+    if any(facts.is_fair_share for facts in found):
+        wanted.append("share")
+    if any(facts.has_quota_shares for facts in found):
+        wanted.append("quota_share")
+    if any(not facts.is_fifo for facts in found):
+        wanted.append("priority")
         fallback = {"priority": 0}
     defaults = {name: getattr(project.defaults, name) for name in wanted} if project else {}
     said = {name: value for name, value in defaults.items() if value is not None}

@@ -284,6 +284,7 @@ _NOT_OF_THE_KIND: Final[Mapping[str, Any]] = {
     "queues": (),
     "fallback_after": None,
     "share": None,
+    "quota_share": None,
     "priority": None,
     "sweep": None,
     "array": None,

@@ -122,7 +122,7 @@ def test_c17_a_fifo_queue_takes_neither_share_nor_priority(look: Look) -> None:
         'job "digits": queue batch is first-in-first-out and takes no priority (0)',
         'job "digits": queue batch is first-in-first-out and takes no share (HIGHPRI)',
     ]
-    assert {problem.hint for problem in problems} == {"leave it out, or use a fair-share queue (gpu)"}
+    assert {problem.hint for problem in problems} == {"leave it out, or use a queue with shares (gpu)"}
 
 
 def test_c17_a_misspelt_share(look: Look) -> None:

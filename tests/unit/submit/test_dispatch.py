@@ -121,6 +121,7 @@ def test_the_result_as_json(desk: Desk) -> None:
                 "job_name": "job-0",
                 "job_id": "id-0",
                 "share_identifier": "LOWPRI",
+                "quota_share": None,
                 "scheduling_priority": 20,
                 "wave": 1,
             }

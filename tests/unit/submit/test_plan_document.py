@@ -37,6 +37,8 @@ def test_the_plan_as_json(make_planned: Callable[..., PlannedJob]) -> None:
         "wave": 2,
         "after": [],
         "share_identifier": "LOWPRI",
+        "quota_share": None,
+        "preemption_retries": None,
         "scheduling_priority": 20,
         "attempt_duration_seconds": None,
         "retry_strategy": None,

@@ -4,7 +4,7 @@ Pure: everything is asked through `fairshare.submit.ports.JobBackend` and `fairs
 is an argument, and answers are data that `fairshare.cli` renders.
 
 - `jobs`: which jobs there are, in the order in which they will start
-- `shares`: what each share is due and what it holds
+- `shares`: what each share is due and what it holds; `quota_shares`: what each owns, borrows and has idle
 - `queues`: the capacity and the weights of a queue, ours or not
 - `lint`: traps in the policies of a project
 - `find`: the job behind a prefix, a name or an ARN

@@ -133,8 +133,9 @@ def _use_in_journal(job: JobRecord) -> JobUse | None:
     instances = instances_of(json.loads(job.request.payload))
     last = AttemptUse(instances, _billable_ms(ending))
     earlier = 0 if ending.attempts is None else max(0, ending.attempts - 1)
-    unknown = AttemptUse(instances, None, Purpose.RETRIED)
-    return _journal_use(job, ending.status, (*[unknown] * earlier, last))
+    unknown = [AttemptUse(instances, None, Purpose.PREEMPTED)] * (ending.preemptions or 0)
+    unknown += [AttemptUse(instances, None, Purpose.RETRIED)] * earlier
+    return _journal_use(job, ending.status, (*unknown, last))
 
 
 def _billable_ms(ending: Ending) -> int | None:

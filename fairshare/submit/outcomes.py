@@ -40,6 +40,9 @@ class Ending:
     started_at: int | None = None
     stopped_at: int | None = None
     attempts: int | None = None
+    """Those that were not preempted."""
+    preemptions: int | None = None
+    """How often it was preempted; None also when it never was."""
     training: Training | None = None
     """None also when the job had no training job, or SageMaker was not asked."""
 
@@ -67,6 +70,7 @@ def ending_of(job: JobSummary) -> Ending | None:
         started_at=job.started_at,
         stopped_at=job.stopped_at,
         attempts=len(job.attempts) if isinstance(job, JobDetail) else None,
+        preemptions=(job.preemptions or None) if isinstance(job, JobDetail) else None,
     )
 
 
@@ -83,6 +87,7 @@ def ending_in(job: JobRecord) -> Ending | None:
         started_at=job.started_at,
         stopped_at=job.stopped_at,
         attempts=output.get("attempts"),
+        preemptions=output.get("preemptions"),
         training=None if training is None else Training(**training),
     )
 
@@ -139,6 +144,7 @@ def _details(ending: Ending) -> dict[str, Any]:
     """The optional fields of an ``ended`` record."""
     output = {
         "attempts": ending.attempts,
+        "preemptions": ending.preemptions,
         "training": None if ending.training is None else asdict(ending.training),
     }
     return {

@@ -151,8 +151,8 @@ def resolve(
     """Return the specs with everything filled in that can be; what is still None is for `checks` to report.
 
     A job on a queue with shares or quota shares that has no priority from anywhere gets 0: AWS takes a missing one for
-    0 on some queues and refuses it on others. A default role or run time reaches a user's own ModelTrainer, which uses it
-    where it says nothing itself.
+    0 on some queues and refuses it on others. A default role or run time reaches a user's own ModelTrainer, which uses
+    it where it says nothing itself.
 
     Args:
         specs: jobs as written; sweeps may be expanded or not.

@@ -94,7 +94,8 @@ def create_request(desired: DesiredBatchResource, arn_of: ArnOf) -> dict[str, An
             identity = {"jobQueueName": desired.name, "jobQueueType": SERVICE_TYPE}
         case DesiredQuotaShare():
             identity = {"quotaShareName": desired.share, "jobQueue": desired.queue}
-    return identity | _settings(desired, arn_of) | {"tags": dict(desired.tags)}
+    settings = {name: value for name, value in _settings(desired, arn_of).items() if value != []}
+    return identity | settings | {"tags": dict(desired.tags)}
 
 
 def update_request(desired: DesiredBatchResource, fields: frozenset[str], arn_of: ArnOf) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fairshare.model import MODEL_VERSION, Problem, UsageError
 
 if TYPE_CHECKING:
     from fairshare.config.project import Project
-    from fairshare.insight.lint import Trap
+    from fairshare.insight.traps import Trap
     from fairshare.simulate.assertions import Verdict
     from fairshare.simulate.figures import Figures
     from fairshare.simulate.settings import Setting

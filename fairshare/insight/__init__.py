@@ -6,7 +6,7 @@ is an argument, and answers are data that `fairshare.cli` renders.
 - `jobs`: which jobs there are, in the order in which they will start
 - `shares`: what each share is due and what it holds; `quota_shares`: what each owns, borrows and has idle
 - `queues`: the capacity and the weights of a queue, ours or not
-- `lint`: traps in the policies of a project
+- `lint`: traps in the policies of a project; `lint_quotas` those of quota shares, `traps` what a finding is
 - `find`: the job behind a prefix, a name or an ARN
 - `wait`: until jobs have ended
 - `results`: what came of a run: parameters, metrics, time, models

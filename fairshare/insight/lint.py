@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from fairshare.config.durations import format_duration
 from fairshare.config.errors import did_you_mean
-from fairshare.config.jobs import JobFile, JobSpec, Origin
-from fairshare.config.project import FairshareConfig, Project
+from fairshare.config.jobs import JobFile, JobSpec
+from fairshare.config.project import FairshareConfig, Project, QueueConfig
+from fairshare.config.project_file import MISCONFIGURATION_CODES
 from fairshare.config.yaml_source import Steps
+from fairshare.insight.lint_quotas import quota_job_traps, quota_traps
+from fairshare.insight.traps import Trap
 from fairshare.scheduler.policy import (
     DEFAULT_WINDOW_MS,
     matching_entry,
@@ -34,19 +36,6 @@ _WASTEFUL_RESERVATION: Final = Fraction(1, 4)
 _QUOTA_ERROR: Final = "ResourceLimitExceeded"
 
 
-@dataclass(frozen=True)
-class Trap:
-    """One finding. ``steps`` is its place in the project file, or ``origin`` that in a job file."""
-
-    code: str
-    message: str
-    """What happens, with numbers."""
-    change: str
-    """What to do about it."""
-    steps: Steps = ()
-    origin: Origin | None = None
-
-
 def find_traps(project: Project, files: Sequence[JobFile] = ()) -> list[Trap]:
     """Return the traps of a project, and of job files that are sent to its queues, in the order of the rules."""
     jobs = [job for file in files for job in file.jobs]
@@ -56,6 +45,8 @@ def find_traps(project: Project, files: Sequence[JobFile] = ()) -> list[Trap]:
 
 def _policy_traps(project: Project, queue: str) -> Iterator[Trap]:
     config = project.queues[queue]
+    yield from _no_time_limit(config, queue)
+    yield from quota_traps(project, queue)
     if config.fairshare is None:
         return
     capacity = project.service_environments[config.service_environment].instances
@@ -66,6 +57,21 @@ def _policy_traps(project: Project, queue: str) -> Iterator[Trap]:
     longest = project.defaults.max_runtime
     if longest is not None and project.defaults.queue in (None, queue):
         yield from _short_memory(config.fairshare, longest, queue, steps)
+
+
+def _no_time_limit(config: QueueConfig, queue: str) -> Iterator[Trap]:
+    """P08: a job that can never start stays at the head, and what it holds up waits until somebody notices."""
+    if MISCONFIGURATION_CODES[0] in config.time_limits:
+        return
+    held_up = "its quota share" if config.has_quota_shares else "the queue"
+    yield Trap(
+        "P08",
+        f"a job that can never start blocks the head of queue {queue} for ever, and holds up {held_up}: one that needs "
+        f"more instances than there are, submitted on Friday evening, costs {held_up} the weekend",
+        "write time_limits: {misconfiguration: 10m}, and insufficient_capacity: 4h for a head that SageMaker has no "
+        "instances for; AWS ends such a job then",
+        ("queues", queue),
+    )
 
 
 def _inverted_weights(policy: FairshareConfig, queue: str, steps: Steps) -> Iterator[Trap]:
@@ -136,6 +142,9 @@ def _job_traps(project: Project, job: JobSpec) -> Iterator[Trap]:
     if found is None:
         return
     queue, config = found
+    if config.has_quota_shares:
+        yield from quota_job_traps(project, job, queue)
+        return
     capacity = project.service_environments[config.service_environment].instances
     if config.fairshare is not None:
         yield from _never_alone(job, config.fairshare, capacity, queue)

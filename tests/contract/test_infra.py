@@ -12,19 +12,24 @@ from fairshare.provision.export.iam import PERMISSION_ONLY
 
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"
-EXAMPLE = ROOT / "examples" / "digits" / "fairshare.yaml"
 COMMANDS = [
-    ["export", kind, "-f", str(EXAMPLE), "--region", "us-east-1"] for kind in ("cloudformation", "iam", "dashboard")
+    ["export", kind, "-f", str(ROOT / "examples" / example / "fairshare.yaml"), "--region", "us-east-1", "--out", out]
+    for example, out, kinds in (
+        ("digits", "infra", ("cloudformation", "iam", "dashboard")),
+        ("quota", "infra/quota", ("cloudformation", "iam")),
+    )
+    for kind in kinds
 ]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Text of each file that export writes, by its path."""
-    out = tmp_path_factory.mktemp("infra")
-    for command in COMMANDS:
-        assert run([*command, "--out", str(out)]) == 0
-    return {str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.is_file()}
+    root = tmp_path_factory.mktemp("root")
+    for *command, out in COMMANDS:
+        assert run([*command, str(root / out)]) == 0
+    made = root / "infra"
+    return {str(path.relative_to(made)): path.read_text() for path in made.rglob("*") if path.is_file()}
 
 
 def documents() -> set[str]:
@@ -33,9 +38,7 @@ def documents() -> set[str]:
 
 
 def test_infra_holds_what_export_makes_of_the_example(made: dict[str, str]) -> None:
-    again = "\n".join(
-        "fairshare " + " ".join([*command, "--out infra"]).replace(f"{ROOT}/", "") for command in COMMANDS
-    )
+    again = "\n".join("fairshare " + " ".join(command).replace(f"{ROOT}/", "") for command in COMMANDS)
 
     assert documents() == made.keys(), f"run again:\n{again}"
     for name, text in made.items():
@@ -46,14 +49,15 @@ def test_the_page_names_every_document(made: dict[str, str]) -> None:
     page = (INFRA / "README.md").read_text()
     named = set(re.findall(r"^\| `([^`]+\.(?:json|yaml))` \|", page, re.MULTILINE))
 
-    assert named == {re.sub(r"submitter-.*\.json", "submitter-<queue>.<SHARE>.json", name) for name in made}
+    of_digits = {name for name in made if not name.startswith("quota/")}
+    assert named == {re.sub(r"submitter-.*\.json", "submitter-<queue>.<SHARE>.json", name) for name in of_digits}
 
 
 def test_the_page_shows_how_they_are_made() -> None:
     page = (INFRA / "README.md").read_text()
 
     for command in COMMANDS:
-        assert "fairshare " + " ".join([*command, "--out infra"]).replace(f"{ROOT}/", "") in page
+        assert "fairshare " + " ".join(command).replace(f"{ROOT}/", "") in page
 
 
 def test_the_page_says_what_permission_only_actions_are_for() -> None:

@@ -37,17 +37,25 @@ region: us-east-1
 account: "123456789012"
 service_environments:
   pool: {capacity: 4, instance_types: [ml.m5.large]}
+  sweep: {capacity_limits: {ml.m5.large: 8}}
 queues:
   train:
     service_environment: pool
     fairshare: {shares: {HIGHPRI: {weight_factor: 1}, LOWPRI: {weight_factor: 3}}}
   line: {service_environment: pool, fifo: true}
+  sweep:
+    service_environment: sweep
+    quota_shares:
+      TEAMA: {capacity_limits: {ml.m5.large: 5}, sharing: LEND_AND_BORROW}
+      TEAMB: {capacity_limits: {ml.m5.large: 3}, sharing: LEND}
 tags: {team: search}
 defaults: {queue: train, share: LOWPRI, priority: 10, instance_type: ml.m5.large, role: Training, image: python:local}
 """
 CHANGED = (
     PROJECT.replace("capacity: 4", "capacity: 5")
     .replace("weight_factor: 3", "weight_factor: 4")
+    .replace("{ml.m5.large: 5}", "{ml.m5.large: 6}")
+    .replace("      TEAMB: {capacity_limits: {ml.m5.large: 3}, sharing: LEND}\n", "")
     .replace("fifo: true", "fifo: true, priority: 7")
     .replace("tags: {team: search}", "tags: {group: search}\nalarms: {oldest_wait: {threshold: 1h}}")
 )
@@ -75,6 +83,7 @@ ROLES = {
     "admin": ("viewer", "admin"),
     "submitter": ("viewer", "submitter-train.LOWPRI"),
     "fifo submitter": ("viewer", "submitter-line"),
+    "quota submitter": ("viewer", "submitter-sweep.TEAMA"),
     "viewer": ("viewer",),
     "collector": ("collector",),
 }
@@ -162,7 +171,17 @@ def _dashboards(names: Sequence[str]) -> list[str | None]:
 
 
 RESOURCES: Mapping[str, Callable[[Mapping[str, Any]], list[str | None]]] = {
-    "batch:SubmitServiceJob": lambda p: [_batch("job-queue", p["jobQueue"]), _batch("service-job", "new")],
+    "batch:SubmitServiceJob": lambda p: [
+        _batch("job-queue", p["jobQueue"]),
+        _batch("service-job", "new"),
+        _batch("job-queue", f"{p['jobQueue']}/quota-share/{p['quotaShareName']}") if "quotaShareName" in p else None,
+    ],
+    "batch:CreateQuotaShare": lambda p: [
+        _batch("job-queue", p["jobQueue"]),
+        _batch("job-queue", f"{p['jobQueue']}/quota-share/{p['quotaShareName']}"),
+    ],
+    **{f"batch:{verb}QuotaShare": lambda p: [p["quotaShareArn"]] for verb in ("Update", "Delete", "Describe")},
+    "batch:ListQuotaShares": lambda p: [_batch("job-queue", p["jobQueue"])],
     "batch:GetJobQueueSnapshot": lambda p: [_batch("job-queue", p["jobQueue"])],
     "batch:TerminateServiceJob": lambda p: [_batch("service-job", p["jobId"])],
     **{f"batch:{verb}JobQueue": _queue for verb in ("Create", "Update", "Delete")},
@@ -316,6 +335,13 @@ def _play(recorder: Recorder) -> None:
         recorder("submit", "long.yaml", "--run-id", "third", "-q", "line", "--notify", f"sns:{TOPIC}")
         recorder("resume", "third")
         recorder("cancel", "--run", "third", "--yes")
+    _forget_sources(recorder.aws)
+    shutil.rmtree(recorder.folder / "state" / "cache")
+    with recorder.acting_as("quota submitter"):
+        to_team = ("-q", "sweep", "--quota-share", "TEAMA")
+        recorder("submit", "long.yaml", "--run-id", "fourth", *to_team, "--notify", f"sns:{TOPIC}")
+        recorder("resume", "fourth")
+        recorder("cancel", "--run", "fourth", "--yes")
     with recorder.acting_as("collector"):
         recorder("metrics", "publish")
         _invoke_lambda()

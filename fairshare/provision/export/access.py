@@ -46,6 +46,8 @@ class Access:
     fifo_queues: tuple[str, ...]
     shares: tuple[tuple[str, str], ...]
     """Queue and entry of its policy (``PREFIX*`` included), in the order of the file."""
+    quota_shares: tuple[tuple[str, str], ...]
+    """Queue and name of each of its quota shares."""
     bucket: str
     is_default_bucket: bool
     roles: tuple[str, ...]
@@ -55,6 +57,11 @@ class Access:
     options: Options = Options()
     topic: str | None = None
     """ARN of the SNS topic that alarms go to."""
+
+    @property
+    def quota_queues(self) -> tuple[str, ...]:
+        """Names of the queues that have quota shares."""
+        return tuple(dict.fromkeys(queue for queue, _ in self.quota_shares))
 
     @property
     def own_objects(self) -> str:
@@ -94,6 +101,7 @@ def access_of(project: Project, desired: Desired, place: Place, options: Options
             if (policy := policies[queue.scheduling_policy]) is not None
             for share in policy.share_distribution
         ),
+        quota_shares=tuple((share.queue, share.share) for share in desired.quota_shares),
         bucket=defaults.bucket or place.default_bucket,
         is_default_bucket=defaults.bucket is None,
         roles=_roles(defaults.role, place),

@@ -99,6 +99,8 @@ def viewer(access: Access) -> tuple[Grant, ...]:
         ),
         Grant("ReadTagsOfAlarms", ("cloudwatch:ListTagsForResource",), alarms),
         Grant("ReadDashboard", ("cloudwatch:GetDashboard",), _dashboards(access)),
+        Grant("ListQuotaShares", ("batch:ListQuotaShares",), _arns(access, "job-queue", access.quota_queues)),
+        Grant("ReadQuotaShares", ("batch:DescribeQuotaShare",), _quota_shares(access, access.quota_queues)),
         Grant("SeeDispatchOrder", ("batch:GetJobQueueSnapshot",), _arns(access, "job-queue", access.queues)),
         Grant(
             "ReadTrainingJobs",
@@ -112,7 +114,7 @@ def viewer(access: Access) -> tuple[Grant, ...]:
     )
 
 
-def submitter(access: Access, queue: str, share: str | None) -> tuple[Grant, ...]:
+def submitter(access: Access, queue: str, share: str | None, *, is_quota: bool = False) -> tuple[Grant, ...]:
     """Send jobs to one share of one queue, up to a priority, and end jobs; beside what a `viewer` may do.
 
     AWS Batch cannot tell whose job an UpdateServiceJob or TerminateServiceJob is about: a submitter may end the jobs of
@@ -122,6 +124,7 @@ def submitter(access: Access, queue: str, share: str | None) -> tuple[Grant, ...
         access: the stack.
         queue: name.
         share: entry of its policy; an entry ``PREFIX*`` allows every share that begins so. None: the queue is FIFO.
+        is_quota: the share is a quota share, which is a resource of its own.
     """
     place = access.place
     jobs = _arns(access, "service-job", ("*",))
@@ -131,8 +134,8 @@ def submitter(access: Access, queue: str, share: str | None) -> tuple[Grant, ...
         Grant(
             "SubmitToShare" if share is not None else "SubmitToQueue",
             ("batch:SubmitServiceJob",),
-            (*_arns(access, "job-queue", (queue,)), *jobs),
-            None if share is None else _share_condition(share, access.options.priority_ceiling),
+            (*_arns(access, "job-queue", (queue, f"{queue}/quota-share/{share}") if is_quota else (queue,)), *jobs),
+            _condition(None if is_quota else share, None if share is None else access.options.priority_ceiling),
         ),
         Grant("TagJobs", ("batch:TagResource",), jobs),
         Grant("EndJobs", ("batch:TerminateServiceJob",), jobs, {"Null": {"aws:ResourceTag/fairshare:run": "false"}}),
@@ -161,6 +164,12 @@ def admin(access: Access) -> tuple[Grant, ...]:
         Grant("ManageEnvironments", _managed("ServiceEnvironment"), environments),
         Grant("ManagePolicies", _managed("SchedulingPolicy"), policies),
         Grant("ManageQueues", _managed("JobQueue"), queues),
+        Grant(
+            "ManageQuotaShares",
+            _managed("QuotaShare"),
+            _quota_shares(access, names) if access.quota_shares else (),
+        ),
+        Grant("AddQuotaShares", ("batch:CreateQuotaShare",), queues if access.quota_shares else ()),
         Grant("AttachPolicies", ("batch:CreateJobQueue", "batch:UpdateJobQueue"), policies),
         Grant("AttachEnvironments", ("batch:CreateJobQueue",), environments),
         Grant(
@@ -174,7 +183,11 @@ def admin(access: Access) -> tuple[Grant, ...]:
             (access.place.arn("cloudwatch", f"alarm:{access.stack}-*"),),
         ),
         Grant("ManageDashboard", ("cloudwatch:DeleteDashboards", "cloudwatch:PutDashboard"), _dashboards(access)),
-        Grant("Tag", ("batch:TagResource", "batch:UntagResource"), (*environments, *policies, *queues)),
+        Grant(
+            "Tag",
+            ("batch:TagResource", "batch:UntagResource"),
+            (*environments, *policies, *queues, *(_quota_shares(access, names) if access.quota_shares else ())),
+        ),
         Grant(
             "MakeServiceLinkedRole",
             ("iam:CreateServiceLinkedRole",),
@@ -248,6 +261,10 @@ def policies_of(access: Access) -> dict[str, dict[str, Any]]:
         submitter_name(access, queue, share): submitter(access, queue, share)
         for queue, share in (*access.shares, *((queue, None) for queue in access.fifo_queues))
     }
+    submitters |= {
+        submitter_name(access, queue, share): submitter(access, queue, share, is_quota=True)
+        for queue, share in access.quota_shares
+    }
     grants = {"admin": admin(access), "viewer": viewer(access), **submitters}
     grants |= {"collector": collector(), "execution-role": execution(access)}
     documents = {name: policy_document(each) for name, each in grants.items()}
@@ -277,6 +294,10 @@ def _arns(access: Access, kind: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(access.place.arn("batch", f"{kind}/{name}") for name in names)
 
 
+def _quota_shares(access: Access, queues: Iterable[str]) -> tuple[str, ...]:
+    return _arns(access, "job-queue", (f"{queue}/quota-share/*" for queue in queues))
+
+
 def _dashboards(access: Access) -> tuple[str, ...]:
     return (access.place.arn("cloudwatch", f"dashboard/{access.stack}-*", regional=False),)
 
@@ -292,13 +313,16 @@ def _own_bucket(access: Access) -> Mapping[str, Mapping[str, str]] | None:
     return {"StringEquals": {"aws:ResourceAccount": access.place.account}}
 
 
-def _share_condition(share: str, ceiling: int) -> Mapping[str, Mapping[str, str]]:
+def _condition(share: str | None, ceiling: int | None) -> Mapping[str, Mapping[str, str]] | None:
     """A job without a priority is as good as one with 0: the ceiling holds where there is one."""
-    operator = "StringLike" if share.endswith("*") else "StringEquals"
-    return {
-        operator: {"batch:ShareIdentifier": share},
-        "NumericLessThanEqualsIfExists": {"batch:SchedulingPriority": str(ceiling)},
-    }
+    if ceiling is None:
+        return None
+    identifier = (
+        {}
+        if share is None
+        else {"StringLike" if share.endswith("*") else "StringEquals": {"batch:ShareIdentifier": share}}
+    )
+    return identifier | {"NumericLessThanEqualsIfExists": {"batch:SchedulingPriority": str(ceiling)}}
 
 
 def _key(access: Access, sid: str, *actions: str) -> tuple[Grant, ...]:

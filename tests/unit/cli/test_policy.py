@@ -84,6 +84,15 @@ def test_an_assertion_without_any_workload(cli):
     assert '"no share waits > 4h": on which workload?' in cli.err
 
 
+@pytest.fixture
+def limited(cli) -> None:
+    """The project, whose queue has a time limit for jobs that can never start."""
+    path = cli.cwd / "fairshare.yaml"
+    queue = "    service_environment: gpu\n"
+    path.write_text(path.read_text().replace(queue, f"{queue}    time_limits: {{misconfiguration: 10m}}\n"))
+
+
+@pytest.mark.usefixtures("limited")
 def test_a_policy_without_traps(cli):
     assert cli("policy", "lint") == 0
     assert cli.out == "No traps found.\n"
@@ -91,6 +100,7 @@ def test_a_policy_without_traps(cli):
     assert ElementTree.fromstring(cli.out)[0].get("failures") == "0"
 
 
+@pytest.mark.usefixtures("limited")
 def test_traps_with_their_places(cli):
     path = cli.cwd / "fairshare.yaml"
     path.write_text(path.read_text().replace("HIGHPRI: {weight_factor: 1}", "HIGHPRI: {weight_factor: 9}"))
@@ -99,7 +109,7 @@ def test_traps_with_their_places(cli):
 
     assert cli("policy", "lint", str(jobs)) == 5
     weights, swap, large, _, total = cli.out.splitlines()
-    assert weights.startswith(f"{path}:11:9: P01: queue gpu gives HIGHPRI less than LOWPRI")
+    assert weights.startswith(f"{path}:12:9: P01: queue gpu gives HIGHPRI less than LOWPRI")
     assert swap.startswith("  swap them")
     assert large.startswith(f"{jobs}:1:75: P05: job a needs 20 instances at once, and queue gpu has 16")
     assert total == "2 findings."

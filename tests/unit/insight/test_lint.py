@@ -8,7 +8,8 @@ import pytest
 
 from fairshare.config.job_file import load_job_file, parse_job_file
 from fairshare.config.project import load_project, parse_project
-from fairshare.insight.lint import Trap, find_traps
+from fairshare.insight.lint import find_traps
+from fairshare.insight.traps import Trap
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -23,6 +24,7 @@ queues:
       share_decay_seconds: 86400
       compute_reservation: 10
       shares: {HIGHPRI: {weight_factor: 1}, MIDPRI: {weight_factor: 3}, LOWPRI: {weight_factor: 5}}
+    time_limits: {misconfiguration: 10m}
 defaults: {max_runtime: 2h, share: LOWPRI}
 """
 
@@ -95,7 +97,7 @@ def test_a_job_that_never_starts() -> None:
 
 
 def test_a_job_too_large_for_a_fifo_queue() -> None:
-    fifo = SOUND[: SOUND.index("    fairshare:")] + "    fifo: true\n"
+    fifo = SOUND[: SOUND.index("    fairshare:")] + "    fifo: true\n    time_limits: {misconfiguration: 10m}\n"
     job = JOB.replace("    share: HIGHPRI\n", "").replace("instance_count: 4", "instance_count: 17")
     (trap,) = traps(fifo, job)
 
@@ -115,3 +117,111 @@ def test_rules_that_forget_the_quota() -> None:
 
     assert (trap.code, trap.change) == ("P07", "add ResourceLimitExceeded to retry.on")
     assert traps(job=JOB.replace("[InternalServerError, ResourceLimitExceeded]", '["*"]')) == []
+
+
+def test_a_queue_without_time_limits() -> None:
+    (trap,) = traps(SOUND.replace("    time_limits: {misconfiguration: 10m}\n", ""))
+
+    assert (trap.code, trap.steps) == ("P08", ("queues", "gpu"))
+    assert trap.message.startswith("a job that can never start blocks the head of queue gpu for ever")
+    assert "time_limits: {misconfiguration: 10m}" in trap.change
+
+
+QUOTAS = """\
+version: 1
+stack: search
+service_environments: {sweep: {capacity_limits: {ml.c5.2xlarge: 8}}}
+queues:
+  sweep:
+    service_environment: sweep
+    quota_shares:
+      TEAMA: {capacity_limits: {ml.c5.2xlarge: 5}, sharing: LEND_AND_BORROW, borrow_limit: 60}
+      TEAMB: {capacity_limits: {ml.c5.2xlarge: 3}, sharing: LEND}
+    time_limits: {misconfiguration: 10m}
+defaults: {quota_share: TEAMB, max_runtime: 2h, instance_type: ml.c5.2xlarge}
+"""
+QUOTA_JOB = "jobs: [{name: bert, quota_share: TEAMA, checkpoint: 's3://b/c', compute: {instance_count: 8}}]\n"
+
+
+def quota_traps(old: str = "", new: str = "", job: str = QUOTA_JOB) -> list[Trap]:
+    assert not old or QUOTAS.count(old) == 1
+    return traps(QUOTAS.replace(old, new) if old else QUOTAS, job)
+
+
+def test_sound_quota_shares_have_no_traps() -> None:
+    assert quota_traps() == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "message"),
+    [
+        (
+            "{ml.c5.2xlarge: 3}",
+            "{ml.c5.2xlarge: 5}",
+            "P09",
+            "quota shares of queue sweep own 10 ml.c5.2xlarge, and the service environment has 8: when all are busy, "
+            "who comes first keeps what the others are owed",
+        ),
+        (
+            "{sweep: {capacity_limits: {ml.c5.2xlarge: 8}}}",
+            "{sweep: {capacity_limits: {ml.c5.2xlarge: 12}}}",
+            "P10",
+            "quota shares of queue sweep own 8 of 12 ml.c5.2xlarge: only what a share owns is used or lent, so 4 stay "
+            "idle whoever waits",
+        ),
+        (
+            "sharing: LEND}",
+            "sharing: RESERVE}",
+            "",
+            "",
+        ),
+    ],
+)
+def test_what_quota_shares_own(old: str, new: str, code: str, message: str) -> None:
+    found = quota_traps(old, new, "jobs: [{name: bert, quota_share: TEAMA, checkpoint: 's3://b/c'}]\n")
+    assert [(trap.code, trap.message) for trap in found] == ([(code, message)] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("sharing", "reason"),
+    [("RESERVE", "every share reserves what it does not use"), ("LEND", "shares lend, and none of them borrows")],
+)
+def test_idle_instances_that_nobody_may_use(sharing: str, reason: str) -> None:
+    text = QUOTAS.replace("LEND_AND_BORROW, borrow_limit: 60", sharing).replace(
+        "sharing: LEND}", f"sharing: {sharing}}}"
+    )
+    (trap,) = traps(text, "jobs: [{name: bert, quota_share: TEAMA}]\n")
+
+    assert (trap.code, trap.steps) == ("P11", ("queues", "sweep", "quota_shares", "TEAMA", "sharing"))
+    assert f"of another: {reason}. When TEAMA is idle, its 5 are, too" in trap.message
+
+
+def test_a_borrower_that_may_borrow_nothing() -> None:
+    (trap,) = quota_traps("borrow_limit: 60", "borrow_limit: 0", "jobs: [{name: a, quota_share: TEAMB}]\n")
+
+    assert (trap.code, trap.steps) == ("P12", ("queues", "sweep", "quota_shares", "TEAMA", "borrow_limit"))
+    assert "never holds more than its own 5" in trap.message
+    assert "up to 10 in all" in trap.change
+
+
+def test_a_quota_share_that_can_never_start_a_job() -> None:
+    (trap,) = quota_traps("borrow_limit: 60", "borrow_limit: 20")
+
+    assert trap.code == "P05"
+    assert "needs 8 ml.c5.2xlarge at once, and quota share TEAMA owns 5" in trap.message
+    assert trap.origin is not None
+
+
+def test_a_quota_share_that_does_not_exist() -> None:
+    (trap,) = quota_traps(job="jobs: [{name: a, quota_share: TEAMC}]\n")
+
+    assert (trap.code, trap.change) == ("P06", "did you mean TEAMB? (quota shares: TEAMA, TEAMB)")
+
+
+def test_a_long_run_that_may_be_preempted_without_a_checkpoint() -> None:
+    (trap,) = quota_traps(job="jobs: [{name: a, quota_share: TEAMA}]\n")
+
+    assert trap.code == "P13"
+    assert "may run for 2 h and be preempted when it runs on borrowed instances; it has no checkpoint" in trap.message
+    assert quota_traps(job="jobs: [{name: a, quota_share: TEAMA, max_runtime: 30m}]\n") == []
+    assert quota_traps(job="jobs: [{name: a, quota_share: TEAMB}]\n") == []

@@ -57,6 +57,25 @@ class TraceFlags(FlagGroup):
 
 
 @dataclass(frozen=True)
+class PresentFlags(FlagGroup):
+    """What is there already."""
+
+    heading: ClassVar[str] = "From what is there"
+
+    from_queue: Annotated[
+        str | None,
+        typer.Option("--from-queue", metavar="QUEUE", help="The jobs of a queue as it is now: key, name or ARN."),
+    ] = None
+    from_run: Annotated[
+        list[str] | None, typer.Option("--from-run", metavar="RUN", help="The jobs of a run, as they were; may repeat.")
+    ] = None
+    assume_runtime: Annotated[
+        str | None,
+        typer.Option("--assume-runtime", metavar="TIME", help="How long jobs run of which nothing is known: 2h."),
+    ] = None
+
+
+@dataclass(frozen=True)
 class WhatIfFlags(FlagGroup):
     """What is compared."""
 
@@ -122,6 +141,7 @@ class ReportFlags(FlagGroup):
         "fairshare simulate monday.yaml --set queues.gpu.fairshare.shares.LOWPRI.weight_factor=8 --html report.html",
         "fairshare simulate --trace kth.swf.gz --capacity 100 --policy fifo -o json",
         "fairshare simulate --trace philly.csv --map submit=timestamp,duration=duration,size=num_gpus,share=cluster",
+        "fairshare simulate --from-queue gpu --capacity 24",
         "fairshare simulate monday.yaml --expect ranges.yaml",
     ),
     exit_codes=(5,),
@@ -129,6 +149,7 @@ class ReportFlags(FlagGroup):
 def simulate(
     context: AppContext,
     traces: TraceFlags,
+    present: PresentFlags,
     what_if: WhatIfFlags,
     report: ReportFlags,
     workloads: Annotated[
@@ -141,8 +162,8 @@ def simulate(
     The scheduler is the model that also runs the local AWS. Several workloads are simulated together.
     """
     expected = _expectations(report.expect)
-    workload = _workload(traces, workloads or [], what_if.seed)
-    comparison = _comparison(what_if, queue)
+    workload = _workload(context, traces, present, workloads or [], what_if.seed)
+    comparison = _comparison(what_if, _queue_of(context, present, queue))
     began = context.clock.now()
     results = _simulate(context, workload, comparison)
     elapsed_ms = max(1, context.clock.now() - began)
@@ -168,7 +189,9 @@ def _expectations(path: Path | None) -> list[Expectation]:
     return [] if path is None else load_expectations(path)
 
 
-def _workload(traces: TraceFlags, files: Sequence[Path], seed: int | None) -> Workload:
+def _workload(
+    context: AppContext, traces: TraceFlags, present: PresentFlags, files: Sequence[Path], seed: int | None
+) -> Workload:
     from fairshare.simulate.sources import load_workload
     from fairshare.simulate.trace import load_trace
     from fairshare.simulate.workload import merge
@@ -176,9 +199,45 @@ def _workload(traces: TraceFlags, files: Sequence[Path], seed: int | None) -> Wo
     how = _trace_format(traces)
     found = [load_workload(path, seed, how) for path in files]
     found += [load_trace(path, how) for path in traces.trace or []]
+    found += _present_workloads(context, present)
     if not found:
-        raise UsageError("there is nothing to simulate", hint="give a workload file, or --trace FILE")
+        hint = "give a workload file, --trace FILE, --from-queue QUEUE or --from-run RUN"
+        raise UsageError("there is nothing to simulate", hint=hint)
     return merge(found)
+
+
+def _present_workloads(context: AppContext, present: PresentFlags) -> list[Workload]:
+    from fairshare.config.durations import parse_duration
+    from fairshare.insight.workloads import workload_of_queue, workload_of_run
+    from fairshare.submit.journal import find_run
+
+    try:
+        assume = None if present.assume_runtime is None else parse_duration(present.assume_runtime) * 1000
+    except ValueError as error:
+        raise UsageError(f"--assume-runtime: {error}") from None
+    found = []
+    if present.from_queue is not None:
+        name = context.choose_queue(present.from_queue).name
+        priorities = context.journaled_priorities()
+        found.append(
+            workload_of_queue(context.jobs, name, now=context.clock.now(), assume=assume, priorities=priorities)
+        )
+    for run in present.from_run or []:
+        record = find_run(context.runs_dir, run)
+        found.append(workload_of_run(record, context.jobs, assume=assume, queue_key=lambda name: _key(context, name)))
+    return found
+
+
+def _key(context: AppContext, queue: str) -> str:
+    known = context.project.queue(queue) if context.project is not None else None
+    return "" if known is None else known[0]
+
+
+def _queue_of(context: AppContext, present: PresentFlags, queue: str | None) -> str | None:
+    """Return the queue that gets the jobs: the one said, else the one they come from if the project has it."""
+    if queue is not None or present.from_queue is None:
+        return queue
+    return _key(context, present.from_queue) or None
 
 
 def _trace_format(traces: TraceFlags) -> TraceFormat:

@@ -12,5 +12,6 @@ is an argument, and answers are data that `fairshare.cli` renders.
 - `results`: what came of a run: parameters, metrics, time, models
 - `measured`: jobs with what CloudWatch measured of them, and who waited because of them
 - `costs`: what jobs held, attempt by attempt
+- `workloads`: the jobs of a queue, or of a run, as a workload to simulate
 - `queue_state`, `collect`: gauges of a queue, and the run that publishes them
 """

@@ -75,7 +75,6 @@ CALL_NOTHING = {
     "local": "is the other side",
     "policy": "reads fairshare.yaml and workloads",
     "runs": "reads the journals of this machine",
-    "simulate": "reads files",
 }
 """Commands that need no policy, and why."""
 
@@ -363,6 +362,7 @@ def _look(recorder: Recorder, job: str) -> None:
         ("setup", "--dry-run"),
         ("queue",),
         ("shares",),
+        ("simulate", "--from-queue", "train", "--assume-runtime", "1h"),
         ("job", job),
         ("logs", job),
         ("wait", job),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,6 +14,7 @@ from fairshare.model import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from fairshare.metrics.ports import AlarmStatus
+    from fairshare.metrics.review import Backtest, Change
 
 app = new_app()
 
@@ -84,6 +86,7 @@ def alarms_review(context: AppContext, all: All = False, alarm: Names = None, si
         "fairshare alarms backtest",
         "fairshare alarms backtest --alarm gpu-oldest-wait-LOWPRI --set threshold=2h",
         "fairshare alarms backtest --since 7d --set evaluation_periods=6 -o json",
+        "fairshare alarms backtest --simulation monday.json --policy fairshare",
     ),
     exit_codes=(4, 6),
 )
@@ -96,6 +99,13 @@ def alarms_backtest(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Replay with this setting, too, as threshold=2h; repeatable."),
     ] = None,
+    simulation: Annotated[
+        Path | None,
+        typer.Option("--simulation", metavar="FILE", help="Replay the project's over `simulate --starts -o json`."),
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", metavar="NAME", help="Which policy of a simulation of several.")
+    ] = None,
 ) -> None:
     """Replay alarms over their metrics' past by CloudWatch's rules: when they would have fired, as set or otherwise.
 
@@ -106,17 +116,50 @@ def alarms_backtest(
     from fairshare.metrics.review import backtest_alarms
 
     change = parse_settings(set or [])
-    chosen, now = _chosen(context, all, alarm), context.clock.now()
-    start = _begin(context, since)
-    tested = backtest_alarms(context.alarms, context.metrics, chosen, start=start, now=now, change=change)
+    if policy is not None and simulation is None:
+        raise UsageError("--policy is of a simulation", hint="give --simulation FILE, too")
+    if simulation is not None:
+        tested, length = _simulated(context, simulation, policy, alarm, change)
+    else:
+        chosen, now = _chosen(context, all, alarm), context.clock.now()
+        start = _begin(context, since)
+        length = now - start
+        tested = backtest_alarms(context.alarms, context.metrics, chosen, start=start, now=now, change=change)
     context.out.show(
         "AlarmReview",
         backtest_document(tested),
-        text=lambda width: backtest_text(tested, now - start, set or [], width),
+        text=lambda width: backtest_text(tested, length, set or [], width),
         rows="alarms",
         name="name",
     )
     context.suggest("fairshare alarms review")
+
+
+def _simulated(
+    context: AppContext, path: Path, policy: str | None, names: Sequence[str] | None, change: Change
+) -> tuple[tuple[Backtest, ...], int]:
+    """Replay the project's alarms, which need not exist anywhere, over a simulation; return its length in ms, too."""
+    import json
+
+    from fairshare.insight.simulated import SimulatedGauges, backtest_simulation, policy_of
+    from fairshare.metrics.backtest import queries_of
+    from fairshare.provision.alarms import desired_alarms
+
+    project = context.require_project()
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        hint = "make it with `fairshare simulate ... --starts -o json > FILE`"
+        raise UsageError(f"{path} is no simulation: {error}", hint=hint) from None
+    chosen_policy = policy_of(document if isinstance(document, dict) else {}, policy)
+    gauges = SimulatedGauges(chosen_policy, project.stack, project.resource_name)
+    known = {alarm.name: alarm.definition for alarm in desired_alarms(project, {})}
+    wanted = [name if name in known else f"{project.stack}-{name}" for name in names or known]
+    for name in wanted:
+        if name not in known:
+            raise NotFoundError(f"the project has no alarm {name}", hint=", ".join(known))
+    alarms = [(name, known[name]) for name in wanted]
+    return backtest_simulation(gauges, alarms, lambda each: queries_of(each).values(), change), gauges.end
 
 
 def _chosen(context: AppContext, all: bool, names: Sequence[str] | None) -> tuple[AlarmStatus, ...]:

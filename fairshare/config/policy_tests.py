@@ -4,6 +4,7 @@ HIGHPRI p95 wait < 10m on scenarios/monday.yaml
 no share waits > 4h
 LOWPRI gets >= 10% when busy
 utilization >= 80% when busy on traces/kth.swf.gz
+TEAMA preemptions <= 5
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ _WAIT: Final = re.compile(r"(?P<who>\S+) (?P<figure>p50|p95|max|mean) wait (?P<s
 _NO_SHARE: Final = re.compile(r"no share waits (?P<sign>>=?) ?(?P<value>\S+)")
 _PORTION: Final = re.compile(r"(?P<who>\S+) gets (?P<sign>[<>]=?) ?(?P<value>\S+)")
 _USE: Final = re.compile(r"utili[sz]ation (?P<sign>[<>]=?) ?(?P<value>\S+)")
+_PREEMPTIONS: Final = re.compile(r"(?:(?P<who>\S+) )?preemptions (?P<sign>[<>]=?) ?(?P<value>[0-9]{1,9})")
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,4})?%")
 _FORMS: Final = (
-    "HIGHPRI p95 wait < 10m, no share waits > 4h, LOWPRI gets >= 10% when busy, utilization >= 80% when busy; "
+    "HIGHPRI p95 wait < 10m, no share waits > 4h, LOWPRI gets >= 10% when busy, utilization >= 80% when busy, "
+    "TEAMA preemptions <= 5; "
     "each may end with: on scenarios/monday.yaml"
 )
 
@@ -39,7 +42,8 @@ class PolicyTest:
     """One assertion.
 
     ``figure`` is p50, p95, max or mean (of a share's waits, seconds), ``portion`` (of what was used) or
-    ``utilization``; the latter two are parts of 1. ``share`` is None for every share, and for utilisation.
+    ``utilization``, both parts of 1, or ``preemptions`` (a number). ``share`` is None for every share, for utilisation,
+    and for the preemptions of all shares together.
     ``is_refused``: the comparison must not hold ("no share waits > 4h"). ``workload`` is a path as it was written;
     None = every workload at hand.
     """
@@ -84,12 +88,15 @@ def parse_policy_test(text: str) -> PolicyTest:
     if match := _USE.fullmatch(claim):
         bound = _portion(match["value"])
         return PolicyTest(said, "utilization", match["sign"], bound, None, when_busy, workload=where)
+    if match := _PREEMPTIONS.fullmatch(claim):
+        _refuse_busy(text, when_busy)
+        return PolicyTest(said, "preemptions", match["sign"], float(match["value"]), match["who"], workload=where)
     raise ValueError(f'"{text}" is not an assertion that can be tested')
 
 
 def _refuse_busy(text: str, when_busy: bool) -> None:
     if when_busy:
-        raise ValueError(f'"{text}": a wait is a wait, busy or not: leave "when busy" out')
+        raise ValueError(f'"{text}": waits and preemptions count, busy or not: leave "when busy" out')
 
 
 def _portion(text: str) -> float:

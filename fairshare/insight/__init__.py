@@ -13,5 +13,6 @@ is an argument, and answers are data that `fairshare.cli` renders.
 - `measured`: jobs with what CloudWatch measured of them, and who waited because of them
 - `costs`: what jobs held, attempt by attempt
 - `workloads`: the jobs of a queue, or of a run, as a workload to simulate
+- `simulated`: gauges of a simulation, and alarms replayed over them
 - `queue_state`, `collect`: gauges of a queue, and the run that publishes them
 """

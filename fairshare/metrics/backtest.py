@@ -54,16 +54,19 @@ class Past:
     answers: Mapping[MetricQuery, tuple[Point, ...]]
 
 
-def read_past(source: MetricSource, alarms: Sequence[AlarmDefinition], start: int, now: int) -> Past:
+def read_past(
+    source: MetricSource, alarms: Sequence[AlarmDefinition], start: int, now: int, *, keeps_all: bool = False
+) -> Past:
     """Read the metrics of alarms in as few calls as possible: 500 metrics and 100,800 values each.
 
-    Values of short periods that are too old for CloudWatch to have kept are not asked for. What cannot be replayed is
-    read as far as it has metrics.
+    Values of short periods that are too old for CloudWatch to have kept are not asked for, unless ``keeps_all``. What
+    cannot be replayed is read as far as it has metrics.
     """
     queries = dict.fromkeys(query for alarm in alarms for query in queries_of(alarm).values())
     starts: dict[int, list[MetricQuery]] = {}
     for query in queries:
-        starts.setdefault(_grid_begin(query.period, start, now), []).append(query)
+        begin = start if keeps_all else _grid_begin(query.period, start, now)
+        starts.setdefault(begin, []).append(query)
     answers: dict[MetricQuery, tuple[Point, ...]] = {}
     for begin, wanted in starts.items():
         if begin < now:

@@ -51,7 +51,14 @@ class _Known:
 
 
 def backtest_alarms(
-    alarms: AlarmSource, metrics: MetricSource, chosen: Sequence[AlarmStatus], *, start: int, now: int, change: Change
+    alarms: AlarmSource,
+    metrics: MetricSource,
+    chosen: Sequence[AlarmStatus],
+    *,
+    start: int,
+    now: int,
+    change: Change,
+    keeps_all: bool = False,
 ) -> tuple[Backtest, ...]:
     """Replay alarms over the past, with and without a change of their settings.
 
@@ -62,8 +69,9 @@ def backtest_alarms(
         start: milliseconds.
         now: milliseconds.
         change: applied to metric alarms; what it leaves as it is is replayed once.
+        keeps_all: ``metrics`` forgets nothing, as CloudWatch does.
     """
-    known = _read(alarms, metrics, chosen, start, now, change)
+    known = _read(alarms, metrics, chosen, start, now, change, keeps_all=keeps_all)
     changed = {name: replace(alarm, definition=change(alarm.definition)) for name, alarm in known.all.items()}
     found = []
     for alarm in known.chosen:
@@ -93,7 +101,14 @@ def review_alarms(
 
 
 def _read(
-    alarms: AlarmSource, metrics: MetricSource, chosen: Sequence[AlarmStatus], start: int, now: int, change: Change
+    alarms: AlarmSource,
+    metrics: MetricSource,
+    chosen: Sequence[AlarmStatus],
+    start: int,
+    now: int,
+    change: Change,
+    *,
+    keeps_all: bool = False,
 ) -> _Known:
     known = {alarm.name: alarm for alarm in chosen}
     while wanted := {name for alarm in known.values() for name in _named(alarm)} - known.keys():
@@ -102,7 +117,7 @@ def _read(
         if not found:
             break
     definitions = [alarm.definition for alarm in known.values()]
-    past = read_past(metrics, [*definitions, *map(change, definitions)], start, now)
+    past = read_past(metrics, [*definitions, *map(change, definitions)], start, now, keeps_all=keeps_all)
     return _Known(tuple(chosen), known, past)
 
 

@@ -46,8 +46,13 @@ def _values(test: PolicyTest, figures: Figures) -> Iterator[tuple[str, float | N
         value = figures.utilization_at_peak if test.when_busy else figures.utilization
         yield f"{(value or 0) * 100:.1f} % of the pool was used", value
         return
+    if test.figure == "preemptions" and test.share is None:
+        yield f"{figures.preemptions} preemptions", figures.preemptions
+        return
     for share in _shares(test, figures):
-        if test.figure == "portion":
+        if test.figure == "preemptions":
+            yield f"{share.name} was preempted {share.preemptions} times", share.preemptions
+        elif test.figure == "portion":
             part = portion_when_busy(figures.timeline, share.name) if test.when_busy else share.capacity_fraction
             yield f"{share.name} got {(part or 0) * 100:.1f} %", part
         else:

@@ -89,6 +89,7 @@ def _share(share: ShareFigures) -> dict[str, Any]:
         "mean_slowdown": share.slowdown,
         "capacity_fraction": share.capacity_fraction,
         "due_fraction": share.due_fraction,
+        "preemptions": share.preemptions,
         "unfinished_jobs": share.unfinished,
     }
 

@@ -38,6 +38,7 @@ class ShareFigures:
     slowdown: float
     capacity_fraction: float
     due_fraction: float
+    preemptions: int
     unfinished: int
 
 
@@ -154,9 +155,11 @@ def _shares(course: Course, timeline: Timeline, used: int) -> list[ShareFigures]
     members: list[list[int]] = [[] for _ in course.shares]
     for job, share in enumerate(course.share_of):
         members[share].append(job)
-    held = [0] * len(course.shares)
+    held, preemptions = [0] * len(course.shares), [0] * len(course.shares)
     for attempt in course.attempts():
-        held[course.share_of[attempt.job]] += (attempt.end - attempt.start) * course.workload.jobs[attempt.job].demand
+        share = course.share_of[attempt.job]
+        held[share] += (attempt.end - attempt.start) * course.workload.jobs[attempt.job].demand
+        preemptions[share] += attempt.is_preempted
     due = [sum(series) for series in timeline.due]
     return [
         ShareFigures(
@@ -166,6 +169,7 @@ def _shares(course: Course, timeline: Timeline, used: int) -> list[ShareFigures]
             slowdown=_slowdown(course, members[share]),
             capacity_fraction=_part(held[share], used),
             due_fraction=_part(due[share], sum(due)),
+            preemptions=preemptions[share],
             unfinished=len(members[share]) - _finished(course, members[share]),
         )
         for share, name in enumerate(course.shares)

@@ -21,6 +21,8 @@ from fairshare.model import InvalidFileError
         ("LOWPRI gets < 33.3%", PolicyTest("", "portion", "<", 0.333, "LOWPRI")),
         ("utilization >= 80% when busy on a.swf", PolicyTest("", "utilization", ">=", 0.8, None, True, False, "a.swf")),
         ("utilisation > 50%", PolicyTest("", "utilization", ">", 0.5)),
+        ("TEAMA preemptions <= 5", PolicyTest("", "preemptions", "<=", 5, "TEAMA")),
+        ("preemptions < 20 on a.swf", PolicyTest("", "preemptions", "<", 20, None, workload="a.swf")),
     ],
 )
 def test_what_can_be_asserted(text: str, expected: PolicyTest) -> None:
@@ -39,6 +41,8 @@ def test_what_can_be_asserted(text: str, expected: PolicyTest) -> None:
         ("LOWPRI gets >= 110%", '"110%" is not a part'),
         ("no share waits < 4h", "is not an assertion that can be tested"),
         ("no share waits > 4h when busy", 'leave "when busy" out'),
+        ("A preemptions < 3 when busy", 'leave "when busy" out'),
+        ("A preemptions < 10%", "is not an assertion that can be tested"),
         ("A max wait < 4h on ", "is not an assertion that can be tested"),
         ("", "must be an assertion"),
     ],

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from fairshare.config.policy_tests import parse_policy_test
+from fairshare.config.project import parse_project
 from fairshare.model import UsageError
 from fairshare.simulate.assertions import Verdict, judge
 from fairshare.simulate.figures import Figures, figures_of
 from fairshare.simulate.runner import simulate
-from fairshare.simulate.settings import Setting, single_pool
+from fairshare.simulate.settings import Setting, setting_of, single_pool
 from fairshare.simulate.workload import Workload
 
 MakeWorkload = Callable[..., Workload]
@@ -55,6 +57,42 @@ def test_a_share_without_jobs_cannot_be_judged(crowded: Figures) -> None:
     with pytest.raises(UsageError, match="the workload has no job of share LOWPRIO") as refused:
         verdict("LOWPRIO gets >= 10%", crowded)
     assert refused.value.hint == "did you mean LOWPRI? (shares: HIGHPRI, LOWPRI)"
+
+
+PROJECT = """\
+version: 1
+stack: s
+service_environments: {sweep: {capacity_limits: {ml.c5.xlarge: 4}}}
+queues:
+  sweep:
+    service_environment: sweep
+    quota_shares:
+      TEAMA: {capacity_limits: {ml.c5.xlarge: 2}, sharing: LEND_AND_BORROW, borrow_limit: 100}
+      TEAMB: {capacity_limits: {ml.c5.xlarge: 2}, sharing: LEND}
+"""
+
+
+@pytest.fixture
+def reclaimed(workload: MakeWorkload) -> Figures:
+    """TEAMA holds four instances, two of them borrowed, until TEAMB takes its own back, one after the other."""
+    rows = [*[(0, 600, 1, "TEAMA")] * 4, (100, 600, 1, "TEAMB"), (200, 600, 1, "TEAMB")]
+    quota = setting_of("quota", parse_project(PROJECT, Path("fairshare.yaml")))
+    return figures_of(simulate(workload(*rows), quota))
+
+
+@pytest.mark.parametrize(
+    ("text", "passed", "found"),
+    [
+        ("TEAMA preemptions <= 2", True, "TEAMA was preempted 2 times"),
+        ("TEAMA preemptions < 2", False, "TEAMA was preempted 2 times"),
+        ("TEAMB preemptions < 1", True, "TEAMB was preempted 0 times"),
+        ("preemptions <= 1", False, "2 preemptions"),
+        ("TEAMB p95 wait < 1m", True, "TEAMB p95 wait 0 s"),
+        ("no share waits > 4h", True, "TEAMA max wait 0 s, TEAMB max wait 0 s"),
+    ],
+)
+def test_verdicts_on_quota_shares(reclaimed: Figures, text: str, passed: bool, found: str) -> None:
+    assert verdict(text, reclaimed) == Verdict(parse_policy_test(text), "monday.yaml", passed, found)
 
 
 def test_a_pool_that_was_never_busy_fails_rather_than_pass_unseen(workload: MakeWorkload) -> None:

@@ -61,7 +61,7 @@ def get_job_queue_snapshot(region: Region, request: Mapping[str, Any]) -> dict[s
     Capacity is told in NUM_INSTANCES for a fair-share queue and by instance type for others, as in AWS's examples.
     """
     queue = region.get_queue(request["jobQueue"])
-    snapshot = region.engine.snapshot(queue.name, FRONT_OF_QUEUE)
+    snapshot = _snapshot(region, queue)
     front = [{"jobArn": region.jobs[job_id].arn, "earliestTimeAtPosition": since} for job_id, since in snapshot.front]
     utilization: dict[str, Any] = {"lastUpdatedAt": region.now}
     fronts: dict[str, Any] | None = None
@@ -146,6 +146,13 @@ def _status(text: str | None) -> JobStatus:
         return JobStatus.RUNNING if text is None else JobStatus(text)
     except ValueError:
         raise ClientException(f"jobStatus: {text!r} is unknown ({', '.join(JobStatus)})") from None
+
+
+def _snapshot(region: Region, queue: QueueRecord) -> EngineSnapshot:
+    """Ask the engine, which forgets a queue as soon as its last job has ended; it may be seen DELETING for longer."""
+    if queue.is_being_deleted and region.is_empty(queue):
+        return EngineSnapshot(front=(), instances_in_use=0, instances_by_share={})
+    return region.engine.snapshot(queue.name, FRONT_OF_QUEUE)
 
 
 def _in_use_by_type(region: Region, queue: QueueRecord) -> Counter[str]:

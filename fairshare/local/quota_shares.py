@@ -78,7 +78,7 @@ def list_quota_shares(region: Region, request: Mapping[str, Any]) -> dict[str, A
 def update_quota_share(region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
     """UpdateQuotaShare: what is given replaces what was. What runs above a lower limit may be preempted."""
     share = region.get_quota_share(request["quotaShareArn"])
-    if share.life.is_changing:
+    if share.life.is_changing or share.queue.is_being_deleted:
         raise ClientException("Cannot update, resource is being modified")
     _check_settings(request)
     share.capacity_limits = request.get("capacityLimits", share.capacity_limits)
@@ -94,7 +94,7 @@ def update_quota_share(region: Region, request: Mapping[str, Any]) -> dict[str, 
 def delete_quota_share(region: Region, request: Mapping[str, Any]) -> None:
     """DeleteQuotaShare: it must be DISABLED; its jobs are ended."""
     share = region.get_quota_share(request["quotaShareArn"])
-    if share.life.is_changing:
+    if share.life.is_changing or share.queue.is_being_deleted:
         raise ClientException("Cannot delete, resource is being modified")
     if share.state != "DISABLED":
         raise ClientException(f"quotaShareArn: {share.name} is {share.state} (disable it first)")

@@ -99,6 +99,9 @@ PREEMPTION_IN_PROGRESS: Final = "PREEMPTION_IN_PROGRESS: "
 """How the status reason of a job begins whose attempt is being preempted
 (https://docs.aws.amazon.com/batch/latest/userguide/batch-service-job-preemption-events.html)."""
 
+MOST_FUTILE: Final = 100_000
+"""Attempts that may be begun and preempted at one instant. More is a mistake of the model, which must not hang."""
+
 _EXECUTION: Final = (JobStatus.SCHEDULED, JobStatus.STARTING, JobStatus.RUNNING)
 _ON_THE_WAY: Final = {
     (here, there): _EXECUTION[_EXECUTION.index(here) + 1 : _EXECUTION.index(there) + 1]
@@ -131,6 +134,8 @@ class Engine:
         self._stops: list[StopOrder] = []
         self._blocked: list[BlockedNotice] = []
         self._preempted: list[PreemptionNotice] = []
+        self._futile_at, self._futile = 0, 0
+        """How many attempts were begun and preempted at one and the same instant, and which."""
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -364,6 +369,8 @@ class Engine:
         record = self._record(job, kind.value)
         job.preempted_attempts = (*job.preempted_attempts, record)[-RECENT_PREEMPTIONS:]
         job.preempted_count += 1
+        if job.scheduled_at == self._now:
+            self._count_futile()
         job.preemption = job.stop_reason = None
         self._preempted.append(
             PreemptionNotice(job.id, job.attempt, kind, self._now, job.preempted_for, is_completed=True)
@@ -373,6 +380,13 @@ class Engine:
         else:
             self._wait_again(job, kind.value)
             job.head_since = job.blocked_reason = None
+
+    def _count_futile(self) -> None:
+        """Fail where the scheduler would begin and stop the same jobs for ever, and never come to the next instant."""
+        self._futile = self._futile + 1 if self._futile_at == self._now else 1
+        self._futile_at = self._now
+        if self._futile > MOST_FUTILE:
+            raise RuntimeError(f"the scheduler begins and preempts the same jobs without end at {self._now} ms")
 
     def _walk_to(self, job: EngineJob, target: JobStatus) -> None:
         """Go forward through the execution statuses; a report that skipped one does not skip its transition."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairshare.local import environments, job_queues
+from fairshare.local import environments, job_queues, listing, quota_shares
 from fairshare.local.errors import ClientException
 from fairshare.local.settling import Settling
 from fairshare.scheduler.clock import VirtualClock
@@ -126,3 +126,25 @@ def test_an_in_process_aws_can_take_its_time():
         )
         statuses = [batch.describe_service_environments()["serviceEnvironments"][0]["status"] for _ in range(2)]
     assert statuses == ["CREATING", "VALID"]
+
+
+def test_an_empty_queue_that_is_deleting_has_an_empty_snapshot(cloud):
+    cloud.fair_queue()
+    disable(cloud)
+    cloud.runtime.settle_in(Settling(deleting=1))
+    cloud.call(job_queues.delete_job_queue, jobQueue="gpu")
+    front = cloud.call(listing.get_job_queue_snapshot, jobQueue="gpu")["frontOfQueue"]
+    assert front["jobs"] == []
+
+
+def test_a_quota_share_of_a_queue_that_is_deleting_can_neither_change_nor_go(cloud):
+    cloud.quota_queue(1, QS1=(1, "LEND"))
+    share = "arn:aws:batch:us-west-2:123456789012:job-queue/gpu/quota-share/QS1"
+    cloud.call(quota_shares.update_quota_share, quotaShareArn=share, state="DISABLED")
+    disable(cloud)
+    cloud.runtime.settle_in(Settling(deleting=1))
+    cloud.call(job_queues.delete_job_queue, jobQueue="gpu")
+    with pytest.raises(ClientException, match=UPDATE_REFUSED):
+        cloud.call(quota_shares.update_quota_share, quotaShareArn=share, state="ENABLED")
+    with pytest.raises(ClientException, match=DELETE_REFUSED):
+        cloud.call(quota_shares.delete_quota_share, quotaShareArn=share)

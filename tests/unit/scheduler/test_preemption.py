@@ -7,18 +7,26 @@ from typing import Any
 
 import pytest
 
-from fairshare.model import JobStatus
+from fairshare.model import CapacityLimit, JobStatus, QuotaSharePolicy, SharingStrategy
+from fairshare.scheduler.driver import settle
 from fairshare.scheduler.engine import (
     AttemptRecord,
     Blocking,
+    Engine,
+    EngineJob,
     EngineOptions,
+    JobSubmission,
     Preemption,
+    PutEnvironment,
+    PutQueue,
+    PutQuotaShare,
     RetryAction,
     RetryRule,
     StopOrder,
     VictimRule,
 )
 from fairshare.scheduler.jobs import RECENT_PREEMPTIONS
+from fairshare.scheduler.quota import QuotaQueue
 
 MakeLab = Callable[..., Any]
 
@@ -381,3 +389,44 @@ def test_who_is_being_stopped_for_another_reason_makes_room_without_further_vict
     lab.job("owner", "owner", at=10)
     lab.to(10)
     assert lab.preempted() == []
+
+
+class StopsAtOnce:
+    """Jobs run for ever, and end at the instant at which they are stopped."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def start(self, job: EngineJob, at: int) -> None: ...
+
+    def stop(self, job: EngineJob, at: int) -> None:
+        self.engine.report(job.id, job.attempt, JobStatus.FAILED, at)
+
+
+def test_a_mistake_of_the_model_fails_and_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the mistake of old, that jobs fill the room just made for another, they begin and are stopped for ever."""
+    monkeypatch.setattr(QuotaQueue, "_fills_behind", lambda self, share: True)
+    monkeypatch.setattr("fairshare.scheduler.engine.MOST_FUTILE", 50)
+    engine = Engine(EngineOptions(blocking=Blocking.NONE))
+    limits = (CapacityLimit(3, "ml.g5.xlarge"),)
+    engine.reconfigure(PutEnvironment("env", 3, capacity_limits=limits), 0)
+    engine.reconfigure(PutQueue("q", "env", policy=QuotaSharePolicy()), 0)
+    own = (CapacityLimit(2, "ml.g5.xlarge"),)
+    engine.reconfigure(PutQuotaShare("guest", "q", own, SharingStrategy.LEND_AND_BORROW, in_share_preemption=True), 0)
+    rest = (CapacityLimit(1, "ml.g5.xlarge"),)
+    engine.reconfigure(PutQuotaShare("owner", "q", rest, SharingStrategy.LEND), 0)
+    engine.advance(0)
+    for number, (size, priority, at) in enumerate(((1, 1, 0), (1, 1, 0), (1, 1, 0), (3, 6, 10))):
+        engine.submit(
+            JobSubmission(
+                f"job-{number}",
+                "q",
+                size,
+                scheduling_priority=priority,
+                quota_share="guest",
+                demand_by_type=(("ml.g5.xlarge", size),),
+            ),
+            at,
+        )
+    with pytest.raises(RuntimeError, match="begins and preempts the same jobs without end at 10 ms"):
+        settle(engine, StopsAtOnce(engine), 20)

@@ -36,6 +36,7 @@ account: "111122223333"
 service_environments:
   gpu: {{capacity: 16, instance_types: [ml.g6.12xlarge]}}
   gpu-2: {{capacity: 4, instance_types: [ml.m5.large]}}
+  sweep: {{capacity_limits: {{ml.c5.xlarge: 8, ml.g5.xlarge: 2}}}}
 queues:
   train:
     service_environment: gpu
@@ -45,6 +46,14 @@ queues:
       compute_reservation: 5
       shares: {{HIGHPRI: {{weight_factor: 0.1}}, LOW: {{weight_factor: 3}}, "TEAM*": {{weight_factor: 2.5}}}}
   line: {{service_environment: gpu-2, fifo: true}}
+  sweep:
+    service_environment: sweep
+    quota_shares:
+      TEAMA:
+        {{capacity_limits: {{ml.c5.xlarge: 5}}, sharing: LEND_AND_BORROW, borrow_limit: 60, in_share_preemption: true}}
+      TEAMB: {{capacity_limits: {{ml.c5.xlarge: 3, ml.g5.xlarge: 2}}, sharing: LEND}}
+      TEAM-B: {{capacity_limits: {{ml.c5.xlarge: 1}}, sharing: RESERVE}}
+    time_limits: {{insufficient_capacity: 4h, misconfiguration: 10m}}
 tags: {{team: search, cost center: "12"}}
 defaults: {{role: Training, image: "123456789012.dkr.ecr.us-east-1.amazonaws.com/team/train:1"}}
 alarms: {{sns_topic: {TOPIC}}}
@@ -145,6 +154,17 @@ def test_every_batch_resource_is_what_setup_asks_for(desired: Desired, stack: di
         asked = [pascal(create_request(each, arn_of)) for each in wanted]
         assert properties(stack, kind) == asked
         assert asked
+
+
+def test_every_quota_share_is_what_setup_asks_for(desired: Desired, stack: dict[str, Any]) -> None:
+    """Batch takes a queue by name, as setup gives it, or by ARN, as a reference gives it."""
+    asked = [pascal(create_request(each, lambda kind, name: name)) for each in desired.quota_shares]
+    for request in asked:
+        request["JobQueue"] = f"arn:aws:batch:us-west-2:111122223333:job-queue/{request['JobQueue']}"
+
+    assert properties(stack, "AWS::Batch::QuotaShare") == asked
+    assert [each["QuotaShareName"] for each in asked] == ["TEAMA", "TEAMB", "TEAM-B"]
+    assert asked[0]["ResourceSharingConfiguration"] == {"Strategy": "LEND_AND_BORROW", "BorrowLimit": 60}
 
 
 def test_every_alarm_is_what_setup_asks_for(desired: Desired, stack: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from fairshare.config.project import parse_project
 from fairshare.local.inprocess import local_aws
 from fairshare.local.launcher import Attempt
 from fairshare.local.simulated import SECONDS_VARIABLE, SimulatedLauncher
-from fairshare.model import snake_to_camel
+from fairshare.model import FairsharePolicy, SharingStrategy, snake_to_camel
 from fairshare.scheduler.clock import VirtualClock
 from fairshare.simulate.generate import generate
 from fairshare.simulate.runner import simulate
@@ -29,10 +29,17 @@ BEGIN = 1_767_225_600_000
 PROJECT = """\
 version: 1
 stack: same
-service_environments: {{pool: {{capacity: 6, instance_types: [ml.g6.12xlarge]}}}}
+service_environments: {{pool: {pool}}}
 queues: {{jobs: {{service_environment: pool, {kind}}}}}
 """
 
+COUNTED = "{capacity: 6, instance_types: [ml.g6.12xlarge]}"
+BY_TYPE = "{capacity_limits: {ml.g6.12xlarge: 6}}"
+QUOTAS = """\
+quota_shares:
+      {HIGHPRI: {capacity_limits: {ml.g6.12xlarge: 3}, sharing: LEND_AND_BORROW, in_share_preemption: true},
+       MIDPRI: {capacity_limits: {ml.g6.12xlarge: 2}, sharing: LEND_AND_BORROW, borrow_limit: 100},
+       LOWPRI: {capacity_limits: {ml.g6.12xlarge: 1}, sharing: LEND_AND_BORROW}}"""
 FAIR = "fairshare: {{share_decay_seconds: {decay}, compute_reservation: {reserved}, shares: {shares}}}"
 SHARES = "{HIGHPRI: {weight_factor: 1}, MIDPRI: {weight_factor: 3}, LOWPRI: {weight_factor: 5}}"
 
@@ -47,7 +54,7 @@ streams:
     priority: 40
   urgent:
     share: HIGHPRI
-    arrivals: {fixed: {every: 70m, start: 30m}}
+    arrivals: {fixed: {every: 70m, start: 1801}} # not when another ends: an API hears of one after the other
     run_time: 10m
     priority: 90
   MIDPRI:
@@ -77,10 +84,18 @@ def make_queue(batch: Any, setting: Setting) -> None:
     batch.create_service_environment(
         serviceEnvironmentName="pool",
         serviceEnvironmentType="SAGEMAKER_TRAINING",
-        capacityLimits=[{"maxCapacity": setting.capacity_of("jobs"), "capacityUnit": "NUM_INSTANCES"}],
+        capacityLimits=[
+            {
+                "maxCapacity": setting.capacity_of("jobs"),
+                "capacityUnit": "ml.g6.12xlarge" if setting.quota_shares else "NUM_INSTANCES",
+            }
+        ],
     )
     policy = {}
-    if queue.policy is not None:
+    if setting.quota_shares:
+        quotas = {"idleResourceAssignmentStrategy": "FIFO"}
+        policy = {"schedulingPolicyArn": batch.create_scheduling_policy(name="p", quotaSharePolicy=quotas)["arn"]}
+    elif isinstance(queue.policy, FairsharePolicy):
         shares = [
             {"shareIdentifier": entry.share_identifier, "weightFactor": float(entry.weight_factor)}
             for entry in queue.policy.share_distribution
@@ -96,6 +111,18 @@ def make_queue(batch: Any, setting: Setting) -> None:
         serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": "pool"}],
         **policy,
     )
+    for share in setting.quota_shares.get("jobs", ()):
+        borrows = {"borrowLimit": share.borrow_limit} if share.sharing is SharingStrategy.LEND_AND_BORROW else {}
+        batch.create_quota_share(
+            quotaShareName=share.name,
+            jobQueue="jobs",
+            capacityLimits=[
+                {"maxCapacity": limit.max_capacity, "capacityUnit": limit.capacity_unit}
+                for limit in share.capacity_limits
+            ],
+            resourceSharingConfiguration={"strategy": share.sharing.value, **borrows},
+            preemptionConfiguration={"inSharePreemption": "ENABLED" if share.in_share_preemption else "DISABLED"},
+        )
 
 
 def starts_in_the_local_aws(workload: Workload, setting: Setting) -> list[tuple[str, int]]:
@@ -110,7 +137,8 @@ def starts_in_the_local_aws(workload: Workload, setting: Setting) -> list[tuple[
                 "ResourceConfig": {"InstanceType": "ml.g6.12xlarge", "InstanceCount": job.demand},
                 "Environment": {SECONDS_VARIABLE: str(job.run_time / 1000), "NAME": job.id},
             }
-            share = {"shareIdentifier": job.share, "schedulingPriority": job.priority}
+            name = "quotaShareName" if setting.quota_shares else "shareIdentifier"
+            share = {name: job.share, "schedulingPriority": job.priority}
             batch.submit_service_job(
                 jobName=job.id,
                 jobQueue="jobs",
@@ -124,23 +152,29 @@ def starts_in_the_local_aws(workload: Workload, setting: Setting) -> list[tuple[
 
 
 @pytest.mark.parametrize(
-    "kind",
+    ("kind", "pool"),
     [
-        "fifo: true",
-        FAIR.format(decay=3600, reserved=0, shares=SHARES),
-        FAIR.format(decay=0, reserved=30, shares="{HIGHPRI: {weight_factor: 0.5}, LOWPRI: {weight_factor: 2}}"),
+        ("fifo: true", COUNTED),
+        (FAIR.format(decay=3600, reserved=0, shares=SHARES), COUNTED),
+        (
+            FAIR.format(decay=0, reserved=30, shares="{HIGHPRI: {weight_factor: 0.5}, LOWPRI: {weight_factor: 2}}"),
+            COUNTED,
+        ),
+        (QUOTAS, BY_TYPE),
     ],
-    ids=["fifo", "fair-share", "reservation and an unlisted share"],
+    ids=["fifo", "fair-share", "reservation and an unlisted share", "quota shares"],
 )
-def test_the_same_jobs_start_at_the_same_time_in_the_same_order(tmp_path: Path, kind: str) -> None:
+def test_the_same_jobs_start_at_the_same_time_in_the_same_order(tmp_path: Path, kind: str, pool: str) -> None:
     path = tmp_path / "day.yaml"
     path.write_text(STREAMS)
     workload = generate(load_workload_file(path), path)
-    setting = setting_of("same", parse_project(PROJECT.format(kind=kind), Path("fairshare.yaml")))
+    setting = setting_of("same", parse_project(PROJECT.format(kind=kind, pool=pool), Path("fairshare.yaml")))
     course = simulate(workload, setting)
     simulated = [(workload.jobs[each.job].id, each.start) for each in course.attempts()]
 
-    assert len(simulated) == len(workload.jobs) > 50
+    assert len(simulated) == len(workload.jobs) + sum(course.preempted)
+    assert len(workload.jobs) > 50
+    assert any(course.preempted) is (kind == QUOTAS)
     assert max(start - job.submit_at for start, job in zip(course.first_starts, workload.jobs, strict=True)) > 3_600_000
     assert len({job.submit_at for job in workload.jobs}) == len(workload.jobs)
     assert starts_in_the_local_aws(workload, setting) == simulated

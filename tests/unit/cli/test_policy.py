@@ -121,3 +121,22 @@ def test_traps_with_their_places(cli):
 def test_other_answers_are_not_tests(cli):
     assert cli("queue", "-o", "junit") == 2
     assert "this answer cannot be printed as junit" in cli.err
+
+
+def test_assertions_on_quota_shares(cli):
+    (cli.cwd / "fairshare.yaml").write_text(
+        "version: 1\nstack: s\n"
+        "service_environments: {pool: {capacity_limits: {ml.c5.2xlarge: 8}}}\n"
+        "queues:\n  q:\n    service_environment: pool\n    quota_shares:\n"
+        "      TEAMA: {capacity_limits: {ml.c5.2xlarge: 5}, sharing: LEND_AND_BORROW}\n"
+        "      TEAMB: {capacity_limits: {ml.c5.2xlarge: 3}, sharing: LEND}\n"
+        "policy_tests: [TEAMB max wait < 1s on day.yaml, TEAMA max wait < 1s on day.yaml]\n"
+    )
+    (cli.cwd / "day.yaml").write_text(
+        "duration: 10h\nstreams:\n"
+        "  TEAMA: {arrivals: {bursts: {every: 10h, jobs: 20}}, run_time: 1h}\n"
+        "  TEAMB: {arrivals: {fixed: {every: 2h, start: 90m}}, run_time: 30m, size: 3}\n"
+    )
+    assert cli("policy", "test", "-o", "json") == 5
+    # TEAMB gets back what it lent as soon as it asks; TEAMA has more jobs than instances.
+    assert [each["passed"] for each in json.loads(cli.out)["assertions"]] == [True, False]

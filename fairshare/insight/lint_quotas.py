@@ -102,6 +102,7 @@ def quota_job_traps(project: Project, job: JobSpec, queue: str) -> Iterator[Trap
         return
     yield from _never_starts(project, job, queue, name)
     yield from _loses_work(project, job, share, name)
+    yield from _ends_at_once(job, share, name)
 
 
 def _never_starts(project: Project, job: JobSpec, queue: str, name: str) -> Iterator[Trap]:
@@ -127,11 +128,9 @@ def _never_starts(project: Project, job: JobSpec, queue: str, name: str) -> Iter
 def _loses_work(project: Project, job: JobSpec, share: QuotaShareConfig, name: str) -> Iterator[Trap]:
     """P13: a long run that may be preempted and has no checkpoint."""
     longest = job.max_runtime or project.defaults.max_runtime
-    borrows = share.sharing is SharingStrategy.LEND_AND_BORROW
     if job.checkpoint is not None or job.is_finished or longest is None or longest <= _LONG_RUN:
         return
-    if borrows or share.in_share_preemption:
-        cause = "by jobs of a higher priority" if share.in_share_preemption else "when it runs on borrowed instances"
+    if (cause := _preempted(share)) is not None:
         yield Trap(
             "P13",
             f"job {job.name} of quota share {name} may run for {format_duration(longest)} and be preempted {cause}; it "
@@ -139,3 +138,23 @@ def _loses_work(project: Project, job: JobSpec, share: QuotaShareConfig, name: s
             "write checkpoint: s3://... and have the script go on from /opt/ml/checkpoints",
             origin=job.origin.at("quota_share"),
         )
+
+
+def _ends_at_once(job: JobSpec, share: QuotaShareConfig, name: str) -> Iterator[Trap]:
+    """P14: a job that may be preempted and is not queued again when it is."""
+    if job.retry is None or job.retry.preemption_retries != 0 or (cause := _preempted(share)) is None:
+        return
+    yield Trap(
+        "P14",
+        f"job {job.name} of quota share {name} may be preempted {cause}, and preemption_retries 0 ends it the first "
+        "time: somebody has to submit it again",
+        "leave preemption_retries out, and it is queued again however often; or write how often it may lose its place",
+        origin=job.origin.at("retry", "preemption_retries"),
+    )
+
+
+def _preempted(share: QuotaShareConfig) -> str | None:
+    """Return when jobs of a quota share are preempted; None = never."""
+    if share.in_share_preemption:
+        return "by jobs of a higher priority"
+    return "when it runs on borrowed instances" if share.sharing is SharingStrategy.LEND_AND_BORROW else None

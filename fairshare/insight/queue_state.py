@@ -108,14 +108,18 @@ def gauges_of(
     }
     if facts.capacity:
         values["CapacityUtilization"] = 100 * used / facts.capacity
-    shares = {} if facts.weights is None else _shares(facts, facts.weights, found, history, ended, now)
+    if facts.weights is None:
+        shares = _quota_shares(found, ended, now)
+    else:
+        shares = _shares(facts, facts.weights, found, history, ended, now)
     return QueueGauges(facts.name, facts.stack, values, shares)
 
 
 def gauges_of_end(queue: str, stack: str, job: JobSummary) -> QueueGauges:
     """Return what the end of one job adds to the gauges of its queue and its share, for who is told of each end."""
     values = _of_ends([job])
-    shares = {} if job.share_identifier is None else {job.share_identifier: values}
+    share = job.quota_share if job.share_identifier is None else job.share_identifier
+    shares = {} if share is None else {share: values}
     return QueueGauges(queue, stack, values, shares)
 
 
@@ -147,6 +151,20 @@ def _idle(facts: QueueFacts, jobs: Sequence[JobSummary], used: int) -> int:
         return 0
     active = len({job.share_identifier for job in jobs})
     return max(0, usable_instances(facts.capacity, facts.compute_reservation, active) - used)
+
+
+def _quota_shares(
+    jobs: Sequence[JobSummary], ended: Sequence[JobSummary] | None, now: int
+) -> dict[str, dict[str, float]]:
+    """Return the gauges of quota shares that have jobs; one without is absent, for nothing is asked about it."""
+    used = total_instances(job for job in jobs if job.status in IN_USE_STATUSES)
+    shares: dict[str, dict[str, float]] = {}
+    for share in {job.quota_share for job in (*jobs, *(ended or ()))} - {None}:
+        values = _of_jobs([job for job in jobs if job.quota_share == share], now)
+        values["UsageShare"] = 100 * values["CapacityUsed"] / used if used else 0
+        own_ends = None if ended is None else [job for job in ended if job.quota_share == share]
+        shares[str(share)] = values | _of_ends(own_ends)
+    return shares
 
 
 def _shares(

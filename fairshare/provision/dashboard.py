@@ -1,8 +1,9 @@
 """The CloudWatch dashboard of a stack: alarms, then each queue, then the hosts of training jobs.
 
 A dashboard is one text of JSON (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/
-CloudWatch-Dashboard-Body-Structure.html). What it shows is data: `QUEUE_GRAPHS`, `SHARE_GRAPHS` and `TRAINING_GRAPHS`.
-Shares and hosts are found by search, so a share that nobody named (``TEAM*``) is there, too.
+CloudWatch-Dashboard-Body-Structure.html). What it shows is data: `QUEUE_GRAPHS`, `SHARE_GRAPHS`,
+`QUOTA_SHARE_GRAPHS` and `TRAINING_GRAPHS`. Shares and hosts are found by search, so a share that nobody named
+(``TEAM*``) is there, too.
 """
 
 from __future__ import annotations
@@ -83,6 +84,13 @@ SHARE_GRAPHS: Final = (
 )
 """What a fair-share queue also shows, for each of its shares."""
 
+QUOTA_SHARE_GRAPHS: Final = (
+    Graph("instances by quota share", _GAUGES, ("CapacityUsed",), "Average", stacked=True),
+    Graph("waiting jobs by quota share", _GAUGES, ("RunnableJobs",), "Average", stacked=True),
+    Graph("oldest wait (s), blocked", _GAUGES, ("OldestWaitSeconds", "Blocked"), "Maximum"),
+)
+"""What a queue with quota shares also shows, for each of them. Preemptions are known of the whole queue only."""
+
 TRAINING_GRAPHS: Final = tuple(
     Graph(f"{name}, {what}", _TRAINING, (name,), "Average", period=300)
     for name, what in (
@@ -129,7 +137,8 @@ def desired_dashboard(project: Project, alarms: Sequence[str], place: Place) -> 
     for key, queue in project.queues.items():
         name = project.resource_name(key)
         graphs = [_queue_graph(graph, project.stack, key, name, place.region) for graph in QUEUE_GRAPHS]
-        graphs += [_share_graph(graph, key, name, place.region) for graph in SHARE_GRAPHS if not queue.is_fifo]
+        of_shares = QUOTA_SHARE_GRAPHS if queue.has_quota_shares else () if queue.is_fifo else SHARE_GRAPHS
+        graphs += [_share_graph(graph, key, name, place.region) for graph in of_shares]
         rows.append(graphs)
     rows.append([_training_graph(graph, place.region) for graph in TRAINING_GRAPHS])
     body = canonical(json.dumps({"widgets": list(_placed(rows))}))

@@ -28,7 +28,7 @@ from fairshare.metrics.gauges import GAUGES, NAMESPACE, dimensions, gauge_data
 from fairshare.metrics.ports import QUEUE_NAMESPACE, TRAINING_NAMESPACE
 from fairshare.model import InfeasibleError
 from fairshare.provision.apply import apply
-from fairshare.provision.dashboard import QUEUE_GRAPHS, SHARE_GRAPHS, TRAINING_GRAPHS
+from fairshare.provision.dashboard import QUEUE_GRAPHS, QUOTA_SHARE_GRAPHS, SHARE_GRAPHS, TRAINING_GRAPHS
 from fairshare.provision.desired import desired_state
 from fairshare.provision.place import Place
 from fairshare.provision.plan import Action, Plan, plan_setup, plan_teardown
@@ -128,6 +128,25 @@ def test_the_largest_stack_fits(project: Project) -> None:
     assert problems(json.loads(dashboard.body)) == []
 
 
+def test_a_queue_with_quota_shares_shows_them_and_no_weights() -> None:
+    text = """\
+version: 1
+stack: lab
+service_environments: {pool: {capacity_limits: {ml.m5.large: 2}}}
+queues:
+  sweep:
+    service_environment: pool
+    quota_shares: {TEAMA: {capacity_limits: {ml.m5.large: 2}, sharing: LEND}}
+"""
+    (dashboard,) = desired_state(parse_project(text, Path("fairshare.yaml")), PLACE).dashboards
+    titles = [each["properties"].get("title", "") for each in json.loads(dashboard.body)["widgets"]]
+
+    assert problems(json.loads(dashboard.body)) == []
+    assert [f"sweep: {graph.title}" in titles for graph in (*QUEUE_GRAPHS, *QUOTA_SHARE_GRAPHS)] == [True] * 9
+    assert "TargetShare" not in dashboard.body
+    assert '{fairshare,Stack,Queue,Share} MetricName=\\"CapacityUsed\\" Queue=\\"lab-sweep\\"' in dashboard.body
+
+
 def test_without_an_account_the_alarms_are_left_out(project: Project) -> None:
     (dashboard,) = desired_state(project, Place("aws", REGION, "*")).dashboards
 
@@ -140,10 +159,10 @@ def test_without_an_account_the_alarms_are_left_out(project: Project) -> None:
 
 def test_gauges_are_those_of_the_collector_with_its_dimensions(body: dict[str, Any]) -> None:
     known = {gauge.name: gauge for gauge in GAUGES}
-    for graph in (*QUEUE_GRAPHS, *SHARE_GRAPHS, *TRAINING_GRAPHS):
+    for graph in (*QUEUE_GRAPHS, *SHARE_GRAPHS, *QUOTA_SHARE_GRAPHS, *TRAINING_GRAPHS):
         assert graph.namespace in (NAMESPACE, QUEUE_NAMESPACE, TRAINING_NAMESPACE)
     of_queue = {name for graph in QUEUE_GRAPHS if graph.namespace == NAMESPACE for name in graph.metrics}
-    of_share = {name for graph in SHARE_GRAPHS for name in graph.metrics}
+    of_share = {name for graph in (*SHARE_GRAPHS, *QUOTA_SHARE_GRAPHS) for name in graph.metrics}
     assert all(known[name].of_queue for name in of_queue)
     assert all(known[name].of_share for name in of_share)
 
@@ -160,7 +179,11 @@ def test_every_metric_is_emitted_or_said_to_come_from_elsewhere(aws: LocalAWS, p
 
     pages = aws.client("cloudwatch").get_paginator("list_metrics").paginate()
     emitted = {metric["MetricName"] for page in pages for metric in page["Metrics"]} | of_a_process()
-    shown = {name for graph in (*QUEUE_GRAPHS, *SHARE_GRAPHS, *TRAINING_GRAPHS) for name in graph.metrics}
+    shown = {
+        name
+        for graph in (*QUEUE_GRAPHS, *SHARE_GRAPHS, *QUOTA_SHARE_GRAPHS, *TRAINING_GRAPHS)
+        for name in graph.metrics
+    }
 
     assert shown - emitted == set(ELSEWHERE)
 

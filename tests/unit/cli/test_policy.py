@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "quota"
+EMPTY_HANDED = "TEAMB: {capacity_limits: {ml.c5.2xlarge: 1}"
+"""TEAMB's jobs of two instances are to borrow one."""
 
 STREAMS = """\
 duration: 12h
@@ -82,6 +87,20 @@ def test_an_assertion_without_any_workload(cli):
 
     assert cli("policy", "test") == 2
     assert '"no share waits > 4h": on which workload?' in cli.err
+
+
+def test_assertions_about_quota_shares(cli):
+    for name in ("fairshare.yaml", "scenarios/day.yaml"):
+        (cli.cwd / name).parent.mkdir(exist_ok=True)
+        (cli.cwd / name).write_text((EXAMPLE / name).read_text())
+    assert cli("policy", "test") == 0
+    assert "TEAMA was preempted 18 times" in cli.out
+
+    path = cli.cwd / "fairshare.yaml"
+    path.write_text(path.read_text().replace("TEAMB: {capacity_limits: {ml.c5.2xlarge: 3}", EMPTY_HANDED))
+    assert cli("policy", "test", "-o", "json") == 5
+    found = json.loads(cli.out)["assertions"]
+    assert [each["passed"] for each in found] == [False, True, True]
 
 
 @pytest.fixture

@@ -225,3 +225,14 @@ def test_a_long_run_that_may_be_preempted_without_a_checkpoint() -> None:
     assert "may run for 2 h and be preempted when it runs on borrowed instances; it has no checkpoint" in trap.message
     assert quota_traps(job="jobs: [{name: a, quota_share: TEAMA, max_runtime: 30m}]\n") == []
     assert quota_traps(job="jobs: [{name: a, quota_share: TEAMB}]\n") == []
+
+
+def test_a_preempted_job_that_is_not_queued_again() -> None:
+    job = "jobs: [{name: a, quota_share: TEAMA, checkpoint: 's3://b/c', retry: {preemption_retries: 0}}]\n"
+    (trap,) = quota_traps(job=job)
+
+    assert trap.code == "P14"
+    assert "may be preempted when it runs on borrowed instances, and preemption_retries 0 ends it" in trap.message
+    assert trap.origin is not None
+    assert quota_traps(job=job.replace("retries: 0", "retries: 3")) == []
+    assert quota_traps(job=job.replace("TEAMA", "TEAMB")) == []

@@ -50,6 +50,26 @@ def test_a_queue_in_numbers(jobs):
     }
 
 
+def test_quota_shares_in_numbers(job):
+    jobs = [
+        job("a", status="RUNNING", instances=3, share_identifier=None, quota_share="TEAMA"),
+        job("b", status="RUNNING", instances=1, share_identifier=None, quota_share="TEAMB"),
+        job("c", created_at=NOW - 5 * MINUTE, share_identifier=None, quota_share="TEAMB"),
+    ]
+    gone = [job("d", status="FAILED", share_identifier=None, quota_share="TEAMC")]
+    shares = gauges_of(QueueFacts("q", 8), jobs, now=NOW, ended=gone).shares
+
+    assert {name: (each["CapacityUsed"], each["UsageShare"]) for name, each in shares.items()} == {
+        "TEAMA": (3, 75),
+        "TEAMB": (1, 25),
+        "TEAMC": (0, 0),
+    }
+    assert (shares["TEAMB"]["RunnableJobs"], shares["TEAMB"]["OldestWaitSeconds"]) == (1, 300)
+    assert (shares["TEAMC"]["FailedJobs"], shares["TEAMB"]["FailedJobs"]) == (1, 0)
+    assert "TargetShare" not in shares["TEAMA"]
+    assert gauges_of_end("q", "search", gone[0]).shares == {"TEAMC": {"SucceededJobs": 0, "FailedJobs": 1}}
+
+
 def test_shares_in_numbers(jobs):
     shares = gauges_of(FACTS, jobs, now=NOW, ended=[]).shares
 

@@ -34,7 +34,7 @@ class Kind:
     lookup_field: str
     """Field of the describe request that holds names (for policies: ARNs)."""
     answer_field: str
-    """Field of the describe answer that holds the resources."""
+    """Field of the describe answer that holds the resources; "" = the answer is the resource."""
     reference_field: str
     """Field of the update and delete requests that says which one."""
     read: Callable[[Mapping[str, Any]], ObservedBatchResource]

@@ -15,8 +15,9 @@ import pytest
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
+from fairshare.aws.answers import environment_from, policy_from, queue_from, quota_share_from
 from fairshare.aws.jobs import detail_from, snapshot_from, submit_request, summary_from
-from fairshare.aws.resources import KINDS, create_request, environment_from, policy_from, queue_from, update_request
+from fairshare.aws.resources import KINDS, create_request, update_request
 from fairshare.model import (
     CapacityLimit,
     FairsharePolicy,
@@ -24,24 +25,33 @@ from fairshare.model import (
     JobStatus,
     ResourceType,
     ShareAttributes,
+    SharingStrategy,
     camel_to_snake,
     snake_to_camel,
     to_camel,
     to_snake,
 )
 from fairshare.provision.compare import changed_fields
-from fairshare.provision.desired import DesiredEnvironment, DesiredPolicy, DesiredQueue, DesiredResource
+from fairshare.provision.desired import (
+    DesiredEnvironment,
+    DesiredPolicy,
+    DesiredQueue,
+    DesiredQuotaShare,
+    DesiredResource,
+)
 
 BATCH = get_session().get_service_model("batch")
 OPERATIONS = [
     f"{verb}{kind}"
-    for kind in ("ServiceEnvironment", "SchedulingPolicy", "JobQueue")
+    for kind in ("ServiceEnvironment", "SchedulingPolicy", "JobQueue", "QuotaShare")
     for verb in ("Create", "Update", "Delete")
 ] + [
     "DescribeServiceEnvironments",
     "DescribeSchedulingPolicies",
     "ListSchedulingPolicies",
     "DescribeJobQueues",
+    "DescribeQuotaShare",
+    "ListQuotaShares",
     "TagResource",
     "SubmitServiceJob",
     "DescribeServiceJob",
@@ -147,6 +157,12 @@ def test_names_of_quota_shares_are_the_users_and_stay_as_they_are() -> None:
     assert to_camel(read) == answer
 
 
+BORROWS = {
+    "resourceSharingConfiguration": {"strategy": "LEND_AND_BORROW", "borrowLimit": 50},
+    "preemptionConfiguration": {"inSharePreemption": "ENABLED"},
+}
+
+
 # -- what we read ----------------------------------------------------------------------------------------------------
 
 
@@ -156,10 +172,11 @@ def test_names_of_quota_shares_are_the_users_and_stay_as_they_are() -> None:
         (environment_from, answer("DescribeServiceEnvironments")["serviceEnvironments"][0]),
         (policy_from, answer("DescribeSchedulingPolicies")["schedulingPolicies"][0]),
         (queue_from, answer("DescribeJobQueues")["jobQueues"][0]),
+        (quota_share_from, answer("DescribeQuotaShare") | BORROWS),
         (detail_from, answer("DescribeServiceJob") | {"serviceRequestPayload": '{"a": 1}'}),
         (snapshot_from, answer("GetJobQueueSnapshot")),
     ],
-    ids=["environment", "policy", "queue", "job", "snapshot"],
+    ids=["environment", "policy", "queue", "quota share", "job", "snapshot"],
 )
 def test_every_field_of_a_model_is_filled_from_the_fullest_answer(
     read: Callable[[Any], Any], full: dict[str, Any]
@@ -212,12 +229,25 @@ TAGS = {"fairshare:stack": "ml", "camelCase": "x"}
 DESIRED: list[DesiredResource] = [
     DesiredEnvironment("ml-gpu", "gpu", (CapacityLimit(16),), ("ml.c5.xlarge",), tags=TAGS),
     DesiredPolicy("ml-gpu", "gpu", FairsharePolicy((ShareAttributes("A", "0.1"),), 3600, 50), TAGS),
-    DesiredQueue("ml-gpu", "gpu", 10, "ml-gpu", "ml-gpu", tags=TAGS),
+    DesiredPolicy("ml-gpu", "gpu", None, TAGS),
+    DesiredQueue(
+        "ml-gpu",
+        "gpu",
+        10,
+        "ml-gpu",
+        "ml-gpu",
+        time_limits=(("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", 600),),
+        tags=TAGS,
+    ),
+    DesiredQuotaShare(
+        "ml-gpu/A", "gpu/A", (CapacityLimit(5, "ml.c5.xlarge"),), SharingStrategy.LEND_AND_BORROW, 50, True, tags=TAGS
+    ),
 ]
 NAMES = {
     ResourceType.SERVICE_ENVIRONMENT: "ServiceEnvironment",
     ResourceType.SCHEDULING_POLICY: "SchedulingPolicy",
     ResourceType.JOB_QUEUE: "JobQueue",
+    ResourceType.QUOTA_SHARE: "QuotaShare",
 }
 
 
@@ -238,17 +268,19 @@ def test_requests_for_resources_are_valid_and_complete(desired: DesiredResource)
     assert_valid(f"Delete{noun}", reference)
     assert updated.items() <= created.items()
     left_out = set(BATCH.operation_model(f"Update{noun}").input_shape.members) - set(reference) - set(updated)
-    assert left_out <= {"quotaSharePolicy", "computeEnvironmentOrder", "jobStateTimeLimitActions"}
+    assert left_out <= {"quotaSharePolicy", "fairsharePolicy", "computeEnvironmentOrder"}
+    assert bool(updated) is (created.keys() != {"name", "quotaSharePolicy", "tags"}), "a quota policy has one setting"
     assert update_request(desired, frozenset({"tags.team"}), arn_of) == {}
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.plural)
 def test_describe_names_its_fields_as_aws_does(kind: Any) -> None:
-    noun = {"scheduling_policies": "SchedulingPolicies"}.get(kind.plural, f"{NAMES[kind.resource_type]}s")
+    irregular = {"scheduling_policies": "SchedulingPolicies", "quota_share": "QuotaShare"}
+    noun = irregular.get(kind.plural, f"{NAMES[kind.resource_type]}s")
     operation = BATCH.operation_model(f"Describe{noun}")
 
     assert kind.lookup_field in operation.input_shape.members
-    assert kind.answer_field in operation.output_shape.members
+    assert kind.answer_field in (*operation.output_shape.members, "")
 
 
 def test_the_request_of_a_job_is_valid_and_complete() -> None:
@@ -263,9 +295,11 @@ def test_the_request_of_a_job_is_valid_and_complete() -> None:
             retry_strategy={"attempts": 2, "evaluate_on_exit": [{"action": "RETRY", "on_status_reason": "x*"}]},
             attempt_duration_seconds=60,
             tags=TAGS,
+            quota_share="A",
+            preemption_retries=0,
         )
     )
 
     assert_valid("SubmitServiceJob", request)
     unused = set(BATCH.operation_model("SubmitServiceJob").input_shape.members) - set(request)
-    assert unused == {"quotaShareName", "preemptionConfiguration"}
+    assert unused == set()

@@ -115,7 +115,8 @@ class BatchProvisioner(Provisioner):
                 for page in pages(client.describe_service_environments, maxResults=_PAGE)
                 for entry in page["serviceEnvironments"]
             )
-            policies = wanted(policy_from(entry) for entry in self._policies(self._policy_arns()))
+            all_policies = [policy_from(entry) for entry in self._policies(self._policy_arns())]
+            policies = wanted(iter(all_policies))
             queues = [
                 queue_from(entry)
                 for page in pages(client.describe_job_queues, maxResults=_PAGE)
@@ -125,12 +126,12 @@ class BatchProvisioner(Provisioner):
         ours = {resource.arn for resource in referred if is_ours(resource)}
         users = {queue.name: queue for queue in queues if ours.intersection(_used_by(queue))}
         found = users | wanted(iter(queues))
-        fair = {policy.arn for policy in policies.values() if policy.fairshare_policy is not None}
+        quota_policies = {policy.arn for policy in all_policies if policy.fairshare_policy is None}
         with translated("read quota shares", self._session.caller):
             shares = [
                 self._describe_quota_share(entry["quotaShareArn"])
                 for queue in found.values()
-                if queue.scheduling_policy_arn is not None and queue.scheduling_policy_arn not in fair
+                if queue.scheduling_policy_arn in quota_policies
                 for page in pages(client.list_quota_shares, jobQueue=queue.name, maxResults=_PAGE)
                 for entry in page["quotaShares"]
             ]

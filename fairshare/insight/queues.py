@@ -89,7 +89,7 @@ def observe_queue(provisioner: Provisioner, queue: str, stack: str) -> QueueView
     policy = found.scheduling_policy_arn
     wanted = [name_of(arn) for arn in (*found.service_environments, *([policy] if policy else []))]
     if not _has_all(observed, wanted):
-        observed = provisioner.observe(wanted, stack)
+        observed = provisioner.observe([name, *wanted], stack)
     fairshare = _fairshare_policy(observed.scheduling_policies, policy)
     return QueueView(
         queue=found,

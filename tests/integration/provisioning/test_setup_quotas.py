@@ -191,3 +191,39 @@ def test_c05_shares_and_quota_shares_are_never_exchanged(quotas: Any) -> None:
         "scheduling policy lab-sweep (queues.sweep) is a quota-share policy in AWS: the type of a policy cannot be "
         "changed",
     ]
+
+
+def test_a_queue_of_others_with_quota_shares_is_used_as_it_is(quotas: Any, batch: Any) -> None:
+    batch.create_service_environment(
+        serviceEnvironmentName="their-environment",
+        serviceEnvironmentType="SAGEMAKER_TRAINING",
+        capacityLimits=[{"maxCapacity": 4, "capacityUnit": TYPE}],
+    )
+    quota = {"idleResourceAssignmentStrategy": "FIFO"}
+    policy = batch.create_scheduling_policy(name="their-policy", quotaSharePolicy=quota)["arn"]
+    batch.create_job_queue(
+        jobQueueName="theirs",
+        priority=1,
+        schedulingPolicyArn=policy,
+        serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": "their-environment"}],
+    )
+    batch.create_quota_share(
+        quotaShareName="ML",
+        jobQueue="theirs",
+        capacityLimits=[{"maxCapacity": 3, "capacityUnit": TYPE}],
+        resourceSharingConfiguration={"strategy": "LEND"},
+        preemptionConfiguration={"inSharePreemption": "DISABLED"},
+    )
+    arn = "arn:aws:batch:us-east-1:123456789012:job-queue/theirs"
+
+    assert quotas("shares", "-q", arn) == 0
+    (share,) = quotas.document["quota_shares"]
+    assert (share["quota_share"], share["owned"], share["standing"]) == ("ML", 3, "lends up to 3")
+    assert quotas.document["capacity"] == {TYPE: 4}
+
+    Path("train.py").write_text("print('hello')\n")
+    flags = ("--instance-type", TYPE, "--role", "MLTraining", "--image", "python:local", "--dry-run")
+    assert quotas("submit", "train.py", "-q", arn, "--quota-share", "ML", *flags) == 0
+    assert quotas.document["requests"][0]["quota_share"] == "ML"
+    assert quotas("submit", "train.py", "-q", arn, "--quota-share", "MX", *flags) == 2
+    assert 'unknown quota share "MX" in queue theirs' in quotas.error

@@ -52,7 +52,7 @@ def test_c02_a_queue_of_others_comes_with_policy_and_capacity_and_weights_as_wri
 
     assert view.weights == {"HIGHPRI": "0.1", "LOWPRI": "5"}
     assert view.capacity == 16
-    assert resources.asked == [["fair"], ["env", "policy"]]
+    assert resources.asked == [["fair"], ["fair", "env", "policy"]]
 
 
 def test_a_fifo_queue_has_no_policy_and_no_weights():

@@ -152,7 +152,10 @@ def _simulated(
         hint = "make it with `fairshare simulate ... --starts -o json > FILE`"
         raise UsageError(f"{path} is no simulation: {error}", hint=hint) from None
     chosen_policy = policy_of(document if isinstance(document, dict) else {}, policy)
-    gauges = SimulatedGauges(chosen_policy, project.stack, project.resource_name)
+    environments = {key: queue.service_environment for key, queue in project.queues.items()}
+    gauges = SimulatedGauges(
+        chosen_policy, project.stack, project.resource_name, lambda key: environments.get(key, key)
+    )
     known = {alarm.name: alarm.definition for alarm in desired_alarms(project, {})}
     wanted = [name if name in known else f"{project.stack}-{name}" for name in names or known]
     for name in wanted:

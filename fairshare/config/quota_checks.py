@@ -13,6 +13,9 @@ from fairshare.config.errors import did_you_mean
 from fairshare.config.yaml_source import Document, Steps
 from fairshare.model import Problem
 
+MAX_NAME_LENGTH: Final = 128
+"""Of a quota share; its name has no stack before it."""
+
 _ENVIRONMENTS: Final = "service_environments"
 _LIMITS: Final = "capacity_limits"
 
@@ -29,6 +32,10 @@ def check_quotas(document: Document) -> list[Problem]:
 def _check_queue(document: Document, queue: str) -> Iterator[Problem]:
     """Quota shares need limits by type; nothing else can use them."""
     has_quotas = _has_quotas(document, queue)
+    for share in document.keys("queues", queue, "quota_shares"):
+        if len(share) > MAX_NAME_LENGTH:
+            message = f"quota share {share[:20]}... has {len(share)} characters; AWS accepts {MAX_NAME_LENGTH}"
+            yield document.problem(("queues", queue, "quota_shares", share), message, at_key=True)
     environment = document.text("queues", queue, "service_environment")
     if environment is None or environment not in document.keys(_ENVIRONMENTS):
         return

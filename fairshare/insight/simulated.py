@@ -22,7 +22,7 @@ from fairshare.model import AlarmDefinition, UsageError
 
 MINUTE: Final = 60_000
 _BEFORE: Final = 1440 * MINUTE
-"""A quiet day before the simulation, so that no alarm finds data missing at its begin."""
+"""The collector ran for a day before the simulation, so that nobody finds it silent at its begin."""
 _STATISTICS: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
     "Average": lambda values: sum(values) / len(values),
     "Maximum": max,
@@ -53,18 +53,26 @@ class SimulatedGauges(MetricSource):
         policy: an entry of ``policies``, with its ``starts``.
         stack: of the alarms.
         queue_name: gives the name in AWS of a queue by its key.
+        environment_of: gives the key of a queue's service environment.
 
     Raises:
         UsageError: the entry has no ``starts``.
     """
 
-    def __init__(self, policy: Mapping[str, Any], stack: str, queue_name: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        policy: Mapping[str, Any],
+        stack: str,
+        queue_name: Callable[[str], str],
+        environment_of: Callable[[str], str],
+    ) -> None:
         if "starts" not in policy:
             raise UsageError(f"the simulation of {policy.get('name')} does not tell when jobs started", hint=_HINT)
         self._pieces: dict[tuple[tuple[str, str], ...], list[_Piece]] = {}
-        self._capacity = sum(policy["capacity"].values())
+        self._capacity: dict[tuple[tuple[str, str], ...], int] = {}
         for queue, piece in _pieces(policy):
             name = queue_name(queue)
+            self._capacity[dimensions(stack, name)] = policy["capacity"][environment_of(queue)]
             self._pieces.setdefault(dimensions(stack, name), []).append(piece)
             self._pieces.setdefault(dimensions(stack, name, piece.share), []).append(piece)
         self.end = max((piece.end for pieces in self._pieces.values() for piece in pieces), default=0) + MINUTE
@@ -93,7 +101,7 @@ class SimulatedGauges(MetricSource):
         period, statistic = query.period * 1000, _STATISTICS[query.statistic]
         groups: dict[int, list[float]] = {}
         for at, value in zip(self._minutes, self._values(query), strict=True):
-            if start <= at < end:
+            if start <= at < end and (at >= 0 or query.name == "CollectorRuns"):
                 groups.setdefault(at // period * period, []).append(value)
         return tuple(Point(at, float(statistic(values))) for at, values in sorted(groups.items()))
 
@@ -101,7 +109,7 @@ class SimulatedGauges(MetricSource):
         pieces = self._pieces[tuple(query.dimensions)]
         gauges = _Sampled(pieces, self._minutes)
         if query.name == "CapacityLimit":
-            return [self._capacity] * len(self._minutes)
+            return [self._capacity[tuple(query.dimensions)]] * len(self._minutes)
         if query.name in ("CapacityUtilization", "IdleCapacityWhileWaiting", "UsageShare"):
             return self._of_capacity(query, gauges)
         return gauges.read(query.name)
@@ -109,10 +117,10 @@ class SimulatedGauges(MetricSource):
     def _of_capacity(self, query: MetricQuery, gauges: _Sampled) -> Sequence[float]:
         used = gauges.read("CapacityUsed")
         if query.name == "CapacityUtilization":
-            return [100 * value / self._capacity for value in used]
+            return [100 * value / self._capacity[tuple(query.dimensions)] for value in used]
         if query.name == "IdleCapacityWhileWaiting":
-            waiting = gauges.read("RunnableJobs")
-            return [self._capacity - held if jobs else 0 for held, jobs in zip(used, waiting, strict=True)]
+            waiting, capacity = gauges.read("RunnableJobs"), self._capacity[tuple(query.dimensions)]
+            return [capacity - held if jobs else 0 for held, jobs in zip(used, waiting, strict=True)]
         whole = _Sampled(self._pieces[tuple(query.dimensions)[:2]], self._minutes).read("CapacityUsed")
         return [100 * own / all_ if all_ else 0 for own, all_ in zip(used, whole, strict=True)]
 
@@ -229,7 +237,7 @@ def backtest_simulation(
 
 
 def _from_begin(replayed: Replay | None) -> Replay | None:
-    """Leave out the quiet day."""
+    """Leave out the day before."""
     if replayed is None:
         return None
     spans = tuple(replace(span, begin=max(0, span.begin)) for span in replayed.spans if span.end > 0)

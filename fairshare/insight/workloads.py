@@ -94,6 +94,7 @@ def workload_of_queue(
     if not jobs:
         raise UsageError(f"queue {queue} has no job that runs or waits", hint="give --from-run RUN, or a workload file")
     assumptions = [f"{queue} now: {count} jobs run {because}" for because, count in counted.most_common()]
+    assumptions.append(f"{queue} now: shares begin without past use, so those that used much are not held back for it")
     if len(active) > len(details):
         assumptions.append(f"{queue} now: {len(active) - len(details)} jobs were not asked for their priority and type")
     return workload_of(f"{queue} now", jobs, assumptions=tuple(assumptions), from_first=False)
@@ -117,16 +118,18 @@ def workload_of_run(record: RunRecord, backend: JobBackend, *, assume: int | Non
     run_times = {job.index: _ran(ending_in(job)) for job in sent}
     missing = [job for job in sent if run_times[job.index] is None]
     details = describe_in_parallel(backend, [str(job.job_id) for job in missing[:MOST_DESCRIBED]])
+    assumed = 0
     for job in missing:
         detail = details.get(str(job.job_id))
-        run_times[job.index] = assume if detail is None else _ran(ending_of(detail)) or assume
+        seen = None if detail is None else _ran(ending_of(detail))
+        run_times[job.index] = assume if seen is None else seen
+        assumed += seen is None and assume is not None
     due = {wave.number: wave.starts_at for wave in record.waves}
     jobs = [
         _work_job(job, run_time, due.get(job.wave, record.identity.created_at), queue_key)
         for job in sent
         if (run_time := run_times[job.index]) is not None
     ]
-    assumed = sum(run_times[job.index] == assume for job in missing) if assume is not None else 0
     assumptions = [f"run {record.run_id}: jobs come when their waves were due"]
     if assumed:
         assumptions.append(f"run {record.run_id}: {assumed} jobs whose end nobody saw run as long as assumed")

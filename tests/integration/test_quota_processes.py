@@ -96,7 +96,9 @@ def test_a_preempted_process_stops_and_runs_again_later(batch: Any, tmp_path: Pa
     def status(job: str) -> str:
         return str(batch.describe_service_job(jobId=job)["status"])
 
-    first, guest = submit("first", "GUEST"), submit("guest", "GUEST")
+    first = submit("first", "GUEST")
+    wait_for(lambda: status(first) == "RUNNING")
+    guest = submit("guest", "GUEST")  # the later to run goes first, however busy the machine
     wait_for(lambda: log("first") == log("guest") == ["start"])
 
     owner = submit("owner", "OWNER")

@@ -176,6 +176,15 @@ def test_a_queue_has_at_most_20_quota_shares(project_problems: Problems, vary: C
     ]
 
 
+def test_a_name_is_at_most_128_characters(project_problems: Problems, vary: Callable[[str, str], str]) -> None:
+    assert (
+        project_problems(vary("defaults: {queue: sweep, quota_share: TEAMB}\n", "").replace("TEAMB", "B" * 128)) == []
+    )
+    assert project_problems(vary("defaults: {queue: sweep, quota_share: TEAMB}\n", "").replace("TEAMB", "B" * 129)) == [
+        "11:7 quota share BBBBBBBBBBBBBBBBBBBB... has 129 characters; AWS accepts 128"
+    ]
+
+
 def test_a_default_quota_share_without_any_is_warned_about(read_project: Read) -> None:
     project = read_project("version: 1\nstack: s\ndefaults: {quota_share: TEAMA}\n")
     assert [warning.message for warning in project.warnings] == [

@@ -30,7 +30,7 @@ def start(job: str, share: str, size: int, submit: int, begin: int, end: int | N
 POLICY: dict[str, Any] = {
     "name": "fairshare",
     "queue": "gpu",
-    "capacity": {"gpu": 4},
+    "capacity": {"gpu": 4, "another": 12},
     "starts": [
         start("a", "HIGH", 4, 0, 0, 3, preempted=True),
         start("b", "LOW", 2, 1, 3, 8),
@@ -40,7 +40,7 @@ POLICY: dict[str, Any] = {
 
 
 def values(name: str, share: str | None = None, period: int = 60, statistic: str = "Average") -> list[float]:
-    gauges = SimulatedGauges(POLICY, "lab", lambda key: f"lab-{key}")
+    gauges = SimulatedGauges(POLICY, "lab", lambda key: f"lab-{key}", lambda key: "gpu")
     where = WHERE if share is None else (*WHERE, ("Share", share))
     query = MetricQuery("fairshare", name, where, period, statistic)
     return [point.value for point in gauges.series([query], 0, gauges.end)[query]]
@@ -93,7 +93,7 @@ def alarm(name: str, threshold: float, share: str | None = None, periods: int = 
 
 
 def test_an_alarm_fires_at_the_minute_at_which_it_would_have() -> None:
-    gauges = SimulatedGauges(POLICY, "lab", lambda key: f"lab-{key}")
+    gauges = SimulatedGauges(POLICY, "lab", lambda key: f"lab-{key}", lambda key: "gpu")
     alarms = [
         ("waits", alarm("OldestWaitSeconds", 200, "HIGH")),
         ("never", alarm("OldestWaitSeconds", 10_000, "HIGH")),
@@ -123,5 +123,13 @@ def test_a_document_says_which_policy() -> None:
         policy_of({"kind": "Run"}, None)
     bare = {key: value for key, value in POLICY.items() if key != "starts"}
     with pytest.raises(UsageError) as refused:
-        SimulatedGauges(bare, "lab", str)
+        SimulatedGauges(bare, "lab", str, str)
     assert refused.value.hint == "make it with `fairshare simulate ... --starts -o json`"
+
+
+def test_nothing_is_known_of_the_time_before_but_that_the_collector_ran() -> None:
+    gauges = SimulatedGauges(POLICY, "lab", lambda key: f"lab-{key}", lambda key: "gpu")
+    used, runs = (MetricQuery("fairshare", name, WHERE, 60) for name in ("CapacityUtilization", "CollectorRuns"))
+    found = gauges.series([used, runs], -10 * MINUTE, 2 * MINUTE)
+    assert [point.at for point in found[used]] == [0, MINUTE]
+    assert len(found[runs]) == 12

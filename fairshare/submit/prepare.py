@@ -119,8 +119,12 @@ def prepare(
     rules = _rules(project, options)
     warnings = (*problems, *_rule_warnings(planned, rules, identity, options))
     uploads, sources = tuple(builder.uploads.values()), tuple(builder.sources.values())
-    found = [queues.find(job.request.job_queue) for job in planned]
-    capacities = {queue.name: queue.capacity for queue in found if queue is not None}
+    asked = {job.request.job_queue: queues.find(job.request.job_queue) for job in planned}
+    capacities = {
+        queue.name: queue.capacity_for(job.request.quota_share for job in planned if job.request.job_queue == name)
+        for name, queue in asked.items()
+        if queue is not None
+    }
     return SubmitPlan(identity, waves, tuple(planned), uploads, warnings, sources, rules, capacities)
 
 

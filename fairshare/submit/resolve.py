@@ -77,6 +77,21 @@ class QueueFacts:
         """Whether the queue takes neither share nor priority."""
         return not self.is_fair_share and not self.has_quota_shares
 
+    def capacity_for(self, quota_shares: Iterable[str | None]) -> int:
+        """Return the most instances that jobs of these quota shares may hold together, all borrowed ones included.
+
+        Elsewhere that is all there is, whatever the shares.
+        """
+        if self.quota_shares is None:
+            return self.capacity
+        asked = set(quota_shares)
+        terms = [each for name, each in self.quota_shares.items() if name in asked]
+        most = 0
+        for instance_type, there_is in self.limits.items():
+            ceilings = [each.ceiling(instance_type) for each in terms]
+            most += min(there_is, sum(there_is if ceiling is None else ceiling for ceiling in ceilings))
+        return most
+
     def answers_to(self, name: str) -> bool:
         """Whether a user who says ``name`` means this queue: its key, AWS name, or ARN."""
         return name in (self.key, self.name, self.name.rsplit("/", 1)[-1])

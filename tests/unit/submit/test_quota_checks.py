@@ -192,3 +192,15 @@ def test_a_job_that_moves_leaves_its_quota_share_behind(lab: Project, make_job: 
     planned = PlannedJob(0, 1, request_of(lab, job), alternatives=(Alternative("lab-gpu", "HIGHPRI", 7),))
     there = moved(planned, "lab-gpu", 2).request
     assert (there.quota_share, there.share_identifier, there.preemption_retries) == (None, "HIGHPRI", None)
+
+
+def test_a_forecast_counts_on_what_the_quota_shares_may_hold(lab: Project) -> None:
+    queues = Queues(lab)
+    sweep, gpu = queues.find("sweep"), queues.find("gpu")
+    assert sweep is not None
+    assert gpu is not None
+    assert sweep.capacity_for(["TEAMB", "TEAMB"]) == 2
+    assert sweep.capacity_for(["TEAMA"]) == 6, "3 of its own, and as many borrowed"
+    assert sweep.capacity_for(["TEAMA", "TEAMB"]) == 8
+    assert sweep.capacity_for(["FREE"]) == 28, "without a borrow limit: all of both types"
+    assert gpu.capacity_for([None]) == 4

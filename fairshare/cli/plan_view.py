@@ -134,10 +134,8 @@ def _wanted(change: Change) -> Iterator[str]:
         case DesiredQueue(priority=priority):
             yield f"priority {priority}"
             yield _kind_of_queue(change.desired)
-            yield from (
-                f"blocked for {code.partition(':')[2]} at most {elapsed(s * 1000)}"
-                for code, s in change.desired.time_limits
-            )
+            if change.desired.time_limits:
+                yield f"ends what blocks it for {_shortest(change.desired.time_limits)} or more"
         case DesiredQuotaShare():
             yield " + ".join(
                 f"{limit.max_capacity} x {limit.capacity_unit}" for limit in change.desired.capacity_limits
@@ -152,6 +150,10 @@ def _wanted(change: Change) -> Iterator[str]:
             yield count(int(body_text(body)["widgets"]), "widget")
     if any(not field.field.startswith(TAG_FIELD + "fairshare:") for field in change.fields if TAG_FIELD in field.field):
         yield "tags"
+
+
+def _shortest(time_limits: Sequence[tuple[str, int]]) -> str:
+    return elapsed(min(seconds for _, seconds in time_limits) * 1000)
 
 
 def _kind_of_queue(queue: DesiredQueue) -> str:

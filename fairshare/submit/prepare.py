@@ -119,13 +119,20 @@ def prepare(
     rules = _rules(project, options)
     warnings = (*problems, *_rule_warnings(planned, rules, identity, options))
     uploads, sources = tuple(builder.uploads.values()), tuple(builder.sources.values())
-    asked = {job.request.job_queue: queues.find(job.request.job_queue) for job in planned}
-    capacities = {
-        queue.name: queue.capacity_for(job.request.quota_share for job in planned if job.request.job_queue == name)
-        for name, queue in asked.items()
-        if queue is not None
-    }
+    capacities = _capacities(planned, queues)
     return SubmitPlan(identity, waves, tuple(planned), uploads, warnings, sources, rules, capacities)
+
+
+def _capacities(jobs: Sequence[PlannedJob], queues: Queues) -> dict[str, int]:
+    """Return, by name of each queue that is known, the instances that the jobs may hold there at once."""
+    shares: dict[str, set[str | None]] = {}
+    for job in jobs:
+        shares.setdefault(job.request.job_queue, set()).add(job.request.quota_share)
+    return {
+        queue.name: queue.capacity_for(asked)
+        for name, asked in shares.items()
+        if (queue := queues.find(name)) is not None
+    }
 
 
 def _check_as_written(

@@ -7,9 +7,9 @@ tell (use of processors, prices, whatever SageMaker measures) has no values; an 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Any, Final
 
@@ -160,7 +160,8 @@ class _Sampled:
                 return [1] * len(self._minutes)
         return [0] * len(self._minutes)  # LaunchingJobs, FailedJobs: a simulation has neither
 
-    def _level(self, spans: Any) -> list[float]:
+    def _level(self, spans: Iterable[tuple[int, int, int]]) -> list[float]:
+        """Add up (begin, end, amount): what is there at each look."""
         changes = [0] * (len(self._minutes) + 1)
         for begin, end, amount in spans:
             first, last = self._number(begin), self._number(end)
@@ -176,7 +177,6 @@ class _Sampled:
         coming = sorted(self._pieces, key=lambda piece: piece.waits_from)
         starts = [piece.waits_from for piece in coming]
         waiting: list[tuple[int, int]] = []
-        heapify(waiting)
         values, known = [], 0
         for at in self._minutes:
             there = bisect_right(starts, at)

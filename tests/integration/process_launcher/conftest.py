@@ -27,6 +27,7 @@ from fairshare.scheduler.clock import SystemClock
 REGION = "us-west-2"
 BUCKET = "training-data"
 TIMEOUT_SECONDS = 60
+SHOWN = ["pid", "ppid", "status", "cmdline"]
 
 
 class Rendezvous:
@@ -137,7 +138,8 @@ class Bench:
             for report in self.of(attempt):
                 if report.status.is_terminal:
                     return report
-            assert self._news.wait(deadline - time.monotonic()), f"only {self.of(attempt)}"
+            news = self._news.wait(deadline - time.monotonic())
+            assert news, f"only {self.of(attempt)}; alive: {[process.as_dict(SHOWN) for process in self.processes()]}"
             self._news.clear()
 
     def run(self, request: Mapping[str, Any], name: str | None = None) -> Report:

@@ -102,13 +102,16 @@ def test_a_failing_model_trainer_job_says_why(bench: Any, sdk: Any) -> None:
 def test_the_signal_reaches_the_users_script_below_the_driver(bench: Any, sdk: Any, rendezvous: Any) -> None:
     script = f"""
 import os, pathlib, signal, socket, sys
+signalled, on_signal = os.pipe()
+os.set_blocking(on_signal, False)
+signal.set_wakeup_fd(on_signal)  # a signal that comes before the script waits wakes it too, unlike signal.pause()
 def save(*_):
     pathlib.Path(os.environ["SM_MODEL_DIR"], "last.txt").write_text("epoch 3")
     print("saved")
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
 socket.create_connection(("127.0.0.1", {rendezvous.port})).sendall(b"here")
-while True: signal.pause()
+os.read(signalled, 1)
 """
     attempt = bench.start(sdk({"train.py": script}))
     rendezvous.wait()

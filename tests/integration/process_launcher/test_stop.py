@@ -27,6 +27,9 @@ def meet(text="here"):
 """
 
 SAVE_ON_TERM = """
+signalled, on_signal = os.pipe()
+os.set_blocking(on_signal, False)
+signal.set_wakeup_fd(on_signal)  # a signal that comes before the script waits wakes it too, unlike signal.pause()
 def save(*_):
     (ml / "model" / "last.txt").write_text("epoch 3")
     (ml / "checkpoints" / "epoch-3").write_text("state")
@@ -34,7 +37,7 @@ def save(*_):
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
 meet()
-while True: signal.pause()
+os.read(signalled, 1)
 """
 
 IGNORE_TERM = """

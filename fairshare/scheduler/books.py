@@ -17,12 +17,14 @@ open is section 11.2 of the project's AWS notes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 from fairshare.model import SharingStrategy
 
-Needs = tuple[tuple[str, int], ...]
+Needs = Iterable[tuple[str, int]]
 """(instance type, instances) of a job."""
 
 
@@ -35,12 +37,12 @@ class Terms:
     borrow_limit: int
     in_share_preemption: bool
 
-    @property
+    @cached_property
     def lends(self) -> bool:
         """Whether others may use what is idle."""
         return self.sharing != SharingStrategy.RESERVE
 
-    @property
+    @cached_property
     def borrows(self) -> bool:
         """Whether the share may use what others have idle."""
         return self.sharing == SharingStrategy.LEND_AND_BORROW
@@ -58,37 +60,55 @@ class Terms:
 
 
 class Books:
-    """Holdings by quota share and instance type. A copy is a what-if."""
+    """Holdings by quota share and instance type. What was taken can be given back: that is how a what-if ends.
 
-    def __init__(
-        self, limits: Mapping[str, int], terms: Mapping[str, Terms], use: Mapping[str, Mapping[str, int]]
-    ) -> None:
-        self._limits = limits
+    Sums over the shares are kept by instance type, so that a question costs the same however many shares there are.
+    New books are empty.
+    """
+
+    def __init__(self, limits: Mapping[str, int], terms: Mapping[str, Terms]) -> None:
+        self.limits = limits
         self._terms = terms
-        self._use = {name: dict(held) for name, held in use.items()}
+        self._use: dict[str, dict[str, int]] = {name: {} for name in terms}
+        self._free = dict(limits)
+        self._borrowed: dict[str, int] = {}
+        self._lendable: dict[str, int] = {}
+        """What shares that lend have idle."""
+        self._reserved: dict[str, int] = {}
+        """What the others have idle, less what limits promise above what there is."""
+        for own in terms.values():
+            idle = self._lendable if own.lends else self._reserved
+            for kind, number in own.limits.items():
+                idle[kind] = idle.get(kind, 0) + number
+        for kind in self._reserved:
+            promised = sum(own.limit(kind) for own in terms.values())
+            self._reserved[kind] -= max(0, promised - limits.get(kind, 0))
 
     def copy(self) -> Books:
         """Return books that can be changed without touching these."""
-        return Books(self._limits, self._terms, self._use)
+        twin = copy(self)
+        twin._use = {name: held.copy() for name, held in self._use.items()}
+        twin._free, twin._borrowed = self._free.copy(), self._borrowed.copy()
+        twin._lendable, twin._reserved = self._lendable.copy(), self._reserved.copy()
+        return twin
 
     def take(self, share: str, needs: Needs) -> None:
         """Count a job as held."""
-        use = self._use[share]
-        for instance_type, number in needs:
-            use[instance_type] = use.get(instance_type, 0) + number
+        for kind, number in needs:
+            self._move(share, kind, number)
 
     def give_back(self, share: str, needs: Needs) -> None:
         """Count it no longer."""
-        for instance_type, number in needs:
-            self._use[share][instance_type] -= number
+        for kind, number in needs:
+            self._move(share, kind, -number)
 
     def is_own(self, share: str, needs: Needs) -> bool:
         """Whether a job would be within the share's own capacity and the environment's, were all of that free."""
         terms = self._terms[share]
-        return all(
-            self._held(share, kind) + number <= terms.limit(kind) and number <= self._limits.get(kind, 0)
-            for kind, number in needs
-        )
+        for kind, number in needs:
+            if self._held(share, kind) + number > terms.limit(kind) or number > self.limits.get(kind, 0):
+                return False
+        return True
 
     def has_excess(self, share: str, kind: str) -> bool:
         """Whether a share holds more than its own capacity of an instance type."""
@@ -102,10 +122,24 @@ class Books:
         """Whether a job cannot be placed for want of an instance type."""
         return not self._fits(share, kind, number, may_borrow)
 
+    def _move(self, share: str, kind: str, number: int) -> None:
+        use, terms = self._use[share], self._terms[share]
+        before = use.get(kind, 0)
+        after = use[kind] = before + number
+        own = terms.limit(kind)
+        self._free[kind] = self._free.get(kind, 0) - number
+        if before < own or after < own:
+            idle = self._lendable if terms.lends else self._reserved
+            idle[kind] += max(0, own - after) - max(0, own - before)
+        if terms.borrows and (before > own or after > own):
+            self._borrowed[kind] = self._borrowed.get(kind, 0) + max(0, after - own) - max(0, before - own)
+
     def _fits(self, share: str, kind: str, number: int, may_borrow: bool) -> bool:
         terms = self._terms[share]
         held, own = self._held(share, kind), terms.limit(kind)
-        if number > self._free(kind) - self._kept(share, kind):
+        idle = max(0, own - held)
+        kept = max(0, self._reserved.get(kind, 0) - (0 if terms.lends else idle))
+        if number > self._free.get(kind, 0) - kept:
             return False
         if held + number <= own:
             return True
@@ -113,32 +147,10 @@ class Books:
         if not may_borrow or not terms.borrows or (ceiling is not None and held + number > ceiling):
             return False
         more = held + number - max(held, own)
-        return self._borrowed(kind) + more <= self._lendable(share, kind)
+        return self._borrowed.get(kind, 0) + more <= self._lendable.get(kind, 0) - idle
 
     def _held(self, share: str, kind: str) -> int:
         return self._use[share].get(kind, 0)
-
-    def _free(self, kind: str) -> int:
-        return self._limits.get(kind, 0) - sum(self._held(share, kind) for share in self._use)
-
-    def _idle(self, share: str, kind: str) -> int:
-        return max(0, self._terms[share].limit(kind) - self._held(share, kind))
-
-    def _kept(self, share: str, kind: str) -> int:
-        """Return what RESERVE shares keep from another share."""
-        idle = sum(
-            self._idle(other, kind) for other, terms in self._terms.items() if other != share and not terms.lends
-        )
-        promised = sum(terms.limit(kind) for terms in self._terms.values())
-        return max(0, idle - max(0, promised - self._limits.get(kind, 0)))
-
-    def _borrowed(self, kind: str) -> int:
-        return sum(
-            max(0, self._held(share, kind) - terms.limit(kind)) for share, terms in self._terms.items() if terms.borrows
-        )
-
-    def _lendable(self, share: str, kind: str) -> int:
-        return sum(self._idle(other, kind) for other, terms in self._terms.items() if other != share and terms.lends)
 
 
 def obstacle(share: str, needs: Needs, terms: Mapping[str, Terms]) -> str | None:

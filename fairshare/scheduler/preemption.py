@@ -17,7 +17,7 @@ https://docs.aws.amazon.com/batch/latest/userguide/quota-shares.html; the choice
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from fairshare.scheduler.books import Books
@@ -46,14 +46,16 @@ class Preemptor:
 
     Args:
         books: what is held, without the attempts that are already being stopped; changed as it goes.
-        running: jobs in use whose attempts are not being stopped.
+        running: by quota share, the jobs in use whose attempts are not being stopped.
         rule: who goes first.
     """
 
-    def __init__(self, books: Books, running: Iterable[EngineJob], rule: VictimRule) -> None:
+    def __init__(self, books: Books, running: Mapping[str, Collection[EngineJob]], rule: VictimRule) -> None:
         self.victims: list[Victim] = []
         self._books = books
-        self._running = sorted(running, key=_FIRST_TO_GO[rule])
+        self._running = running
+        self._first_to_go = _FIRST_TO_GO[rule]
+        self._gone: set[str] = set()
 
     def is_own(self, job: EngineJob) -> bool:
         """Whether a job is within its share's own capacity."""
@@ -68,43 +70,60 @@ class Preemptor:
 
     def reclaim(self, job: EngineJob) -> bool:
         """Make room for a job within its share's own capacity; returns whether there is."""
+        books = self._books
 
-        def may_go(other: EngineJob, books: Books) -> bool:
-            return other.quota_share != job.quota_share and any(
+        def may_go(other: EngineJob) -> bool:
+            return any(
                 books.has_excess(other.quota_share, kind) and books.is_short(job.quota_share, kind, number)
-                for kind, number in job.demand_by_type
-                if any(kind == held for held, _ in other.demand_by_type)
+                for kind, number in _of_types_of(other, job)
             )
 
-        return self._make_room(job, Preemption.CROSS_SHARE, may_go)
+        borrowers = (
+            share
+            for share in self._running
+            if share != job.quota_share and any(books.has_excess(share, kind) for kind, _ in job.demand_by_type)
+        )
+        candidates = (other for share in borrowers for other in self._running[share])
+        return self._make_room(job, Preemption.CROSS_SHARE, candidates, may_go)
 
     def _displace(self, job: EngineJob) -> bool:
-        def may_go(other: EngineJob, books: Books) -> bool:
-            return (
-                other.quota_share == job.quota_share
-                and other.scheduling_priority < job.scheduling_priority
-                and any(
-                    books.is_short(job.quota_share, kind, number, may_borrow=True)
-                    for kind, number in job.demand_by_type
-                    if any(kind == held for held, _ in other.demand_by_type)
-                )
+        def may_go(other: EngineJob) -> bool:
+            return any(
+                self._books.is_short(job.quota_share, kind, number, may_borrow=True)
+                for kind, number in _of_types_of(other, job)
             )
 
-        return self._make_room(job, Preemption.IN_SHARE, may_go)
+        candidates = (
+            other
+            for other in self._running.get(job.quota_share, ())
+            if other.scheduling_priority < job.scheduling_priority
+        )
+        return self._make_room(job, Preemption.IN_SHARE, candidates, may_go)
 
-    def _make_room(self, job: EngineJob, kind: Preemption, may_go: Callable[[EngineJob, Books], bool]) -> bool:
+    def _make_room(
+        self, job: EngineJob, kind: Preemption, candidates: Iterable[EngineJob], may_go: Callable[[EngineJob], bool]
+    ) -> bool:
         may_borrow = kind is Preemption.IN_SHARE
-        books, gone = self._books.copy(), []
-        for other in self._running:
-            if books.fits(job.quota_share, job.demand_by_type, may_borrow):
-                break
-            if may_go(other, books):
-                books.give_back(other.quota_share, other.demand_by_type)
-                gone.append(other)
-        if not books.fits(job.quota_share, job.demand_by_type, may_borrow):
+        going: list[EngineJob] = []
+        fits = self._books.fits(job.quota_share, job.demand_by_type, may_borrow)
+        if not fits:
+            left = [other for other in candidates if other.id not in self._gone]
+            for other in sorted(left, key=self._first_to_go):
+                if may_go(other):
+                    self._books.give_back(other.quota_share, other.demand_by_type)
+                    going.append(other)
+                    if fits := self._books.fits(job.quota_share, job.demand_by_type, may_borrow):
+                        break
+        if not fits:
+            for other in going:
+                self._books.take(other.quota_share, other.demand_by_type)
             return False
-        books.take(job.quota_share, job.demand_by_type)
-        self._books = books
-        self._running = [other for other in self._running if other not in gone]
-        self.victims += [Victim(other, kind, job) for other in gone]
+        self._books.take(job.quota_share, job.demand_by_type)
+        self._gone.update(other.id for other in going)
+        self.victims += [Victim(other, kind, job) for other in going]
         return True
+
+
+def _of_types_of(other: EngineJob, job: EngineJob) -> Iterator[tuple[str, int]]:
+    """Yield what a job needs of the instance types that another one holds."""
+    return (need for need in job.demand_by_type if any(need[0] == held for held, _ in other.demand_by_type))

@@ -22,7 +22,7 @@ from itertools import chain, takewhile
 from typing import ClassVar, Final, Self
 
 from fairshare.scheduler.books import Books, Terms, obstacle
-from fairshare.scheduler.commands import Blocking
+from fairshare.scheduler.commands import Blocking, EngineOptions
 from fairshare.scheduler.heads import NO_CAPACITY, TOO_LARGE, BlockedReason, HeadOfLine, over_quota
 from fairshare.scheduler.jobs import EngineJob
 from fairshare.scheduler.outcomes import EngineSnapshot
@@ -77,6 +77,13 @@ class QuotaQueue(Queue[QuotaShare]):
 
     heeds_running_priorities: ClassVar[bool] = True
 
+    def __init__(self, name: str, environment: str, options: EngineOptions) -> None:
+        super().__init__(name, environment, options)
+        self._empty_books: Books | None = None
+        """With the terms of the shares; None: they changed."""
+        self._obstacles: dict[tuple[str, tuple[tuple[str, int], ...]], str | None] = {}
+        """What was found, under the same terms."""
+
     # -- shares ------------------------------------------------------------------------------------------------------
 
     def put_share(self, name: str, terms: Terms, enabled: bool) -> None:
@@ -90,6 +97,7 @@ class QuotaQueue(Queue[QuotaShare]):
             raise ValueError(f"quota share {name} is being deleted")
         share.terms = terms
         share.enabled = enabled
+        self._on_new_terms()
 
     def close_share(self, name: str) -> None:
         """Have a quota share go with the last of its jobs."""
@@ -132,6 +140,11 @@ class QuotaQueue(Queue[QuotaShare]):
     def _drop_if_closed(self, share: QuotaShare) -> None:
         if share.is_closing and not share.open_jobs:
             del self.shares[share.identifier]
+            self._on_new_terms()
+
+    def _on_new_terms(self) -> None:
+        self._empty_books = None
+        self._obstacles = {}
 
     # -- the choice --------------------------------------------------------------------------------------------------
 
@@ -180,38 +193,57 @@ class QuotaQueue(Queue[QuotaShare]):
 
     def victims(self, environment: Environment, now: int) -> Sequence[Victim]:
         """Choose the attempts to preempt after a pass, for those that it could not place."""
-        if not environment.enabled or not self._waiting:
+        if not environment.enabled or not self._waiting or not self._may_preempt():
             return ()
-        books, running = self._books(environment), []
-        for share in self.shares.values():
+        books, running = self._books(environment), dict[str, list[EngineJob]]()
+        for name, share in self.shares.items():
+            stays = running[name] = []
             for job in share.running.values():
                 if job.stop_reason is None:
-                    running.append(job)
+                    stays.append(job)
                 else:
-                    books.give_back(share.identifier, job.demand_by_type)
+                    books.give_back(name, job.demand_by_type)
         preemptor = Preemptor(books, running, self._options.victim_rule)
         lines: list[tuple[bool, Iterator[EngineJob]]] = []
         for share in sorted(self._waiting.values(), key=_age_of_head):
-            ready = takewhile(lambda job: job.ready_at <= now, share.in_order())
-            first = next((job for job in ready if not (preemptor.is_own(job) and preemptor.reclaim(job))), None)
-            if first is not None:
-                lines.append((share.terms.in_share_preemption, chain((first,), ready)))
-        for may_displace, left in lines:
-            for job in left:
+            left: Iterator[EngineJob] = takewhile(lambda job: job.ready_at <= now, share.in_order())
+            if preemptor.is_own(_head(share)):
+                first = next((job for job in left if not (preemptor.is_own(job) and preemptor.reclaim(job))), None)
+                left = chain((first,) if first is not None else (), left)
+            lines.append((share.terms.in_share_preemption, left))
+        while lines and not lines[-1][0]:
+            lines.pop()  # it takes nothing from anybody who has a say
+        for may_displace, line in lines:
+            for job in line:
                 if not preemptor.admit(job, may_displace):
                     break
         return preemptor.victims
+
+    def _may_preempt(self) -> bool:
+        """Whether there can be a victim: a share with more than its own, or one that displaces its own jobs."""
+        return any(share.terms.in_share_preemption for share in self._waiting.values()) or any(
+            number > share.terms.limit(kind) for share in self.shares.values() for kind, number in share.use.items()
+        )
 
     def blocked_reason(self, head: EngineJob, environment: Environment) -> BlockedReason | None:
         """Return why the head of a share is blocked. None: it waits for others to end or to be preempted."""
         if any(number > environment.limits.get(kind, 0) for kind, number in head.demand_by_type):
             return TOO_LARGE
-        if (text := obstacle(head.quota_share, head.demand_by_type, self._terms())) is not None:
+        asked = head.quota_share, head.demand_by_type
+        if asked not in self._obstacles:
+            self._obstacles[asked] = obstacle(*asked, self._terms())
+        if (text := self._obstacles[asked]) is not None:
             return over_quota(text)
         return NO_CAPACITY if head.lacks_capacity else None
 
     def _books(self, environment: Environment) -> Books:
-        return Books(environment.limits, self._terms(), {name: share.use for name, share in self.shares.items()})
+        """Return what the shares hold now."""
+        if self._empty_books is None or self._empty_books.limits is not environment.limits:
+            self._empty_books = Books(environment.limits, self._terms())
+        books = self._empty_books.copy()
+        for name, share in self.shares.items():
+            books.take(name, share.use.items())
+        return books
 
     def _terms(self) -> Mapping[str, Terms]:
         return {name: share.terms for name, share in self.shares.items()}
@@ -239,6 +271,9 @@ class QuotaQueue(Queue[QuotaShare]):
 def _set_aside(share: QuotaShare, books: Books) -> bool:
     """Count waiting jobs as placed as far as their share's own capacity goes; returns whether there are such jobs."""
     is_owed = False
+    head = share.head()
+    if head is None or not books.is_own(share.identifier, head.demand_by_type):
+        return is_owed
     for job in share.in_order():
         if not books.is_own(share.identifier, job.demand_by_type):
             break
@@ -248,6 +283,12 @@ def _set_aside(share: QuotaShare, books: Books) -> bool:
 
 
 def _age_of_head(share: QuotaShare) -> tuple[int, int]:
+    head = _head(share)
+    return head.created_at, head.sequence
+
+
+def _head(share: QuotaShare) -> EngineJob:
+    """Return the head of a share where a job waits."""
     head = share.head()
     assert head is not None
-    return head.created_at, head.sequence
+    return head

@@ -61,7 +61,8 @@ class Share:
 
     def in_order(self) -> Iterator[EngineJob]:
         """Yield the waiting jobs in the order they go. The first k cost O(k log k); nothing may change meanwhile."""
-        return (entry[4] for entry in merge(*map(_walk, self.lanes.values())))
+        walks = [_walk(lane) for lane in self.lanes.values()]
+        return (entry[4] for entry in (walks[0] if len(walks) == 1 else merge(*walks)))
 
     def take(self, job: EngineJob, now: int) -> None:
         """Hold the instances of a job that is placed."""

@@ -39,7 +39,7 @@ WEEK = 7 * 86_400_000
 GOAL = 1.0
 """Of the ratio to simpy; measured 1.09 on two shared cores."""
 QUOTA_GOAL = 0.03
-"""Of the same ratio with quota shares, of which each has a head of its own to place or to preempt for; measured 0.06."""
+"""Of that ratio with quota shares, of which each has a head of its own to place or to preempt for; measured 0.06."""
 MEAN_FIFO_WAIT = 475_770.4
 """Seconds: several independent simulators agree on it."""
 

@@ -342,6 +342,12 @@ class JobDetail(JobSummary):
     preemptions: int = 0
     """How many there were in all."""
 
+    @property
+    def preemption_reason(self) -> str | None:
+        """Why it was preempted the last time, in AWS's words; None when it never was, or AWS does not say."""
+        reasons = [attempt.status_reason for attempt in self.preempted_attempts if attempt.status_reason]
+        return reasons[-1] if reasons else None
+
 
 @dataclass(frozen=True)
 class FrontOfQueueJob:

@@ -257,14 +257,15 @@ def _job_text(detail: JobDetail, now: int) -> str:
 
 
 def _preempted_text(detail: JobDetail) -> str:
-    """``twice, 41 min of work lost; lately: Cross-share preemption ...``; of the recent ones that AWS tells."""
+    """``2 times, 41 min of work lost; lately: Cross-share preemption ...``; of the recent ones that AWS tells."""
     if not detail.preemptions:
         return ""
     recent = detail.preempted_attempts
     ran = [each.stopped_at - each.started_at for each in recent if each.started_at and each.stopped_at]
     words = [count(detail.preemptions, "time") + (f", {elapsed(sum(ran))} of work lost" if ran else "")]
-    reasons = [each.status_reason for each in recent if each.status_reason]
-    return "; ".join([*words, *(f"lately: {reason}" for reason in reasons[-1:])])
+    if detail.preemption_reason is not None:
+        words.append(f"lately: {detail.preemption_reason}")
+    return "; ".join(words)
 
 
 def _share_text(detail: JobDetail) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -175,6 +176,8 @@ def _document(job: JobResult, found: RunResults, folder: Path | None) -> dict[st
         "job_id": job.job_id,
         "training_job_name": job.training_job_name,
         "reason": job.reason,
+        "preemptions": job.preemptions,
+        "preemption_reason": job.preemption_reason,
         "not_known": list(job.not_known),
     }
     return document if folder is None else {**document, "directory": str(folder)}
@@ -196,6 +199,8 @@ def _text(found: RunResults, width: int | None) -> str:
         "BILLED": lambda job: _duration(job.billable_seconds),
         "TRIES": lambda job: _cell(job.attempts),
     }
+    if any(job.preemptions for job in found.jobs):
+        shows["PREEMPTED"] = lambda job: _cell(job.preemptions)
     columns = [Column("JOB", shrinks=True), Column("STATUS")]
     columns += [Column(name, right=True) for name in (*found.parameters, *found.metrics)]
     columns += [Column(title, right=True) for title in shows]
@@ -238,9 +243,18 @@ def _remark(context: AppContext, found: RunResults, *, offers_models: bool) -> N
     if context.out.is_for_people:
         for job in failed:
             context.out.talk(f"{job.job_name}  {job.status}  {(job.reason or 'no reason is known').splitlines()[0]}")
+        _tell_preemptions(context, found)
     if any(job.status in ("NOT_SENT", "NO_ANSWER") for job in found.jobs):
         context.suggest(f"fairshare resume {found.run_id}")
     elif failed:
         context.suggest(f"fairshare resume {found.run_id} --failed")
     elif offers_models and any(job.model_artifacts for job in found.jobs):
         context.suggest(f"fairshare results {found.run_id} --get models")
+
+
+def _tell_preemptions(context: AppContext, found: RunResults) -> None:
+    """Say why jobs were preempted, the last time of each: a line for each reason, however many jobs there are."""
+    preempted = [job for job in found.jobs if job.preemptions]
+    reasons = Counter(job.preemption_reason for job in preempted if job.preemption_reason)
+    for reason, jobs in reasons.items():
+        context.out.talk(f"{count(jobs, 'job')} preempted, lately: {reason}")

@@ -9,7 +9,7 @@ import typer
 from fairshare.cli.command import interrupted
 from fairshare.cli.context import AppContext
 from fairshare.cli.notify import Notifier
-from fairshare.cli.outcomes import keep_ends
+from fairshare.cli.outcomes import Changes, keep_ends
 from fairshare.cli.render import count, safe, utc_time
 from fairshare.config.sizes import format_size
 from fairshare.model import FairshareError
@@ -152,7 +152,7 @@ def _wait(context: AppContext, result: RunResult) -> WaitResult:
             clock=context.clock,
             timeout=None,
             pace=context.pace,
-            on_change=lambda job: context.out.talk(f"{job.job_name}  {job.status}"),
+            on_change=Changes(context.out).tell,
         )
     except KeyboardInterrupt as interrupt:
         raise interrupted(interrupt, f"stopped waiting: {sent}", hint=hint) from None

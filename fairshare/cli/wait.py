@@ -10,7 +10,7 @@ import typer
 from fairshare.cli.command import command, interrupted, new_app
 from fairshare.cli.context import AppContext
 from fairshare.cli.notify import Notifier, NotifyFlag
-from fairshare.cli.outcomes import keep_ends
+from fairshare.cli.outcomes import Changes, keep_ends, preempted_text
 from fairshare.cli.queue import QueueFlag, ran_text, waited_text
 from fairshare.cli.render import Column, count, table
 from fairshare.cli.targets import JobTexts, RunFlag, wanted_jobs
@@ -61,7 +61,7 @@ def wait(
             clock=context.clock,
             timeout=milliseconds,
             pace=context.pace,
-            on_change=lambda job: _tell(context, job),
+            on_change=Changes(context.out).tell,
         )
     except KeyboardInterrupt as interrupt:
         raise interrupted(interrupt, "stopped waiting; the jobs go on", hint=f"`{again}` waits again") from None
@@ -82,11 +82,6 @@ def _milliseconds(text: str) -> int:
         raise UsageError(f"--timeout: {error}", hint="leave it out to wait without end") from None
 
 
-def _tell(context: AppContext, job: JobSummary) -> None:
-    reason = f"  {job.status_reason}" if job.status_reason and job.status == "FAILED" else ""
-    context.out.talk(f"{job.job_name}  {job.status}{reason}")
-
-
 def _show(context: AppContext, result: WaitResult, names: Mapping[str, str]) -> None:
     now = context.clock.now()
     context.out.show(
@@ -104,7 +99,12 @@ def _document(job: WaitedJob, names: Mapping[str, str]) -> dict[str, Any]:
     known = (
         job_document(job.last_known) if job.last_known else {"job_id": job.job_id, "job_name": names.get(job.job_id)}
     )
-    return {"outcome": job.outcome.value, **known}
+    detail = job.detail
+    preemption = {
+        "preemptions": None if detail is None else detail.preemptions,
+        "preemption_reason": None if detail is None else detail.preemption_reason,
+    }
+    return {"outcome": job.outcome.value, **known, **preemption}
 
 
 def _text(result: WaitResult, names: Mapping[str, str], now: int, width: int | None) -> str:
@@ -132,8 +132,18 @@ def _row(job: WaitedJob, names: Mapping[str, str], now: int) -> list[str]:
         return [name, outcome, "-", "-", f"{_GONE}, last known {known.status if known else 'as sent'}"]
     if known is None:
         return [name, outcome, "-", "-", ""]
-    reason = known.status_reason or ("" if job.outcome is not Outcome.UNFINISHED else known.status)
-    return [name, outcome, waited_text(known, now), ran_text(known, now), reason]
+    return [name, outcome, waited_text(known, now), ran_text(known, now), _reason(job, known)]
+
+
+def _reason(job: WaitedJob, known: JobSummary) -> str:
+    """AWS's words, or where an unfinished job is; and how often it was preempted, whose reason AWS may repeat."""
+    from fairshare.insight.wait import Outcome
+
+    preempted = preempted_text(job.detail) if job.detail is not None and job.detail.preemptions else ""
+    reason = known.status_reason or ""
+    if not reason or reason in preempted:
+        reason = known.status if job.outcome is Outcome.UNFINISHED else ""
+    return "; ".join(filter(None, (reason, preempted)))
 
 
 def _next_command(result: WaitResult, names: Mapping[str, str], again: str) -> str:

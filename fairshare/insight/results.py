@@ -68,6 +68,12 @@ class JobResult:
     training_seconds: int | None = None
     billable_seconds: int | None = None
     attempts: int | None = None
+    """Those that were not preempted."""
+    preemptions: int | None = None
+    """How often it was stopped to give its capacity to another job. Of a job that has not ended, as far as it was
+    described: not known when many are asked about at once."""
+    preemption_reason: str | None = None
+    """Why the last time, in AWS's words."""
     model_artifacts: str | None = None
     training_job_name: str | None = None
     reason: str | None = None
@@ -185,7 +191,7 @@ def _result(job: JobRecord, seen: Seen) -> JobResult:
     if ending is None:
         known = seen.jobs.get(job.job_id)
         if known is not None:
-            return replace(result, status=known.status, training_job_name=known.training_job_name)
+            return _unfinished(result, known)
         return replace(result, not_known=("status", "metrics", *SECONDS, "attempts", "model_artifacts"))
     training = ending.training or Training()
     not_known = () if _is_told(ending) else ("metrics", *SECONDS, "model_artifacts")
@@ -196,11 +202,21 @@ def _result(job: JobRecord, seen: Seen) -> JobResult:
         training_seconds=training.training_seconds,
         billable_seconds=training.billable_seconds,
         attempts=ending.attempts,
+        preemptions=ending.preemptions if ending.attempts is None else ending.preemptions or 0,
+        preemption_reason=ending.preemption_reason,
         model_artifacts=training.model_artifacts,
         training_job_name=ending.training_job_name,
         reason=ending.reason,
         not_known=not_known if ending.attempts is not None else (*not_known, "attempts"),
     )
+
+
+def _unfinished(result: JobResult, known: JobSummary) -> JobResult:
+    """Return the result of a job that goes on."""
+    result = replace(result, status=known.status, training_job_name=known.training_job_name)
+    if not isinstance(known, JobDetail):
+        return result
+    return replace(result, preemptions=known.preemptions, preemption_reason=known.preemption_reason)
 
 
 def parameters_of(payload: str) -> dict[str, Any]:

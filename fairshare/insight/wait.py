@@ -7,10 +7,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from fairshare.model import TERMINAL_STATUSES, JobSummary, ServiceError, ThrottledError, WaitTimeoutError
+from fairshare.model import (
+    IN_USE_STATUSES,
+    TERMINAL_STATUSES,
+    JobDetail,
+    JobStatus,
+    JobSummary,
+    ServiceError,
+    ThrottledError,
+    WaitTimeoutError,
+)
 from fairshare.scheduler.clock import Clock
 from fairshare.submit.ports import JobBackend
-from fairshare.submit.watch import look_in_queue
+from fairshare.submit.watch import DESCRIBED_AT_MOST, look_in_queue
 
 GRACE_LOOKS: Final = 3
 """Looks in a row without a job after which it is given up as unknown: a new job may take a moment to appear (C29)."""
@@ -47,6 +56,8 @@ class WaitedJob:
     job_id: str
     outcome: Outcome
     last_known: JobSummary | None = None
+    detail: JobDetail | None = None
+    """What it was when it was described last: a listing does not tell of preemptions. None = it never was."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,7 @@ def wait_for_jobs(
         timeout: milliseconds; 0 looks once (case C08), None waits without end.
         pace: time between looks.
         last_known: what is known already, for instance from the journal; named if a job is gone from Batch (case C29).
-        on_change: called with a job each time its status has changed.
+        on_change: called with a job each time its status has changed, or it was preempted; then it is a `JobDetail`.
 
     Raises:
         ThrottledError, ServiceError: `FAILED_LOOKS_IN_A_ROW` looks failed, or one failed for good.
@@ -130,6 +141,8 @@ class _Watch:
     missed: dict[str, int] = field(default_factory=dict)
     """Looks in a row in which a job was not to be found."""
     seen: set[str] = field(default_factory=set)
+    described: dict[str, JobDetail] = field(default_factory=dict)
+    """The latest details of the jobs that were described."""
 
     @property
     def pending(self) -> list[str]:
@@ -150,17 +163,39 @@ class _Watch:
             self.known[job_id] = job
             first_sight = job_id not in self.seen
             self.seen.add(job_id)
-            if first_sight or before is None or before.status != job.status:
+            preempted = self._is_preempted_anew(job)
+            if first_sight or preempted or before is None or before.status != job.status:
                 self.on_change(job)
 
     def result(self) -> WaitResult:
         """Judge each job. One that the last look did not find is unknown, not unfinished."""
-        return WaitResult(tuple(WaitedJob(i, self._outcome(i), self.known.get(i)) for i in self.job_ids))
+        return WaitResult(tuple(self._waited(job_id) for job_id in self.job_ids))
+
+    def _waited(self, job_id: str) -> WaitedJob:
+        return WaitedJob(job_id, self._outcome(job_id), self.known.get(job_id), self.described.get(job_id))
 
     def _ask(self, pending: Sequence[str]) -> dict[str, JobSummary]:
         if self.queue is None:
             return dict(self.backend.describe(pending))
-        return look_in_queue(self.backend, self.queue, pending)
+        found = look_in_queue(self.backend, self.queue, pending)
+        # Many may be preempted at once; a call for each of them is too many for one look.
+        fallen = [job_id for job_id, job in found.items() if self._has_fallen_back(job)]
+        return found | (self.backend.describe(fallen[:DESCRIBED_AT_MOST]) if fallen else {})
+
+    def _has_fallen_back(self, job: JobSummary) -> bool:
+        """Whether a listed job of a quota share had capacity and waits again: preempted, or tried again."""
+        before = self.known.get(job.job_id)
+        had = before is not None and before.status in IN_USE_STATUSES
+        is_listed = job.quota_share is not None and not isinstance(job, JobDetail)
+        return is_listed and had and job.status == JobStatus.RUNNABLE
+
+    def _is_preempted_anew(self, job: JobSummary) -> bool:
+        """Note what the details of a job tell, and whether they tell of more preemptions than before."""
+        if not isinstance(job, JobDetail):
+            return False
+        before = self.described.get(job.job_id)
+        self.described[job.job_id] = job
+        return job.preemptions > (0 if before is None else before.preemptions)
 
     def _has_ended(self, job_id: str) -> bool:
         return job_id in self.known and self.known[job_id].status in TERMINAL_STATUSES

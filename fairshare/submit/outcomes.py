@@ -43,6 +43,8 @@ class Ending:
     """Those that were not preempted."""
     preemptions: int | None = None
     """How often it was preempted; None also when it never was."""
+    preemption_reason: str | None = None
+    """Why the last time, in AWS's words."""
     training: Training | None = None
     """None also when the job had no training job, or SageMaker was not asked."""
 
@@ -71,6 +73,7 @@ def ending_of(job: JobSummary) -> Ending | None:
         stopped_at=job.stopped_at,
         attempts=len(job.attempts) if isinstance(job, JobDetail) else None,
         preemptions=(job.preemptions or None) if isinstance(job, JobDetail) else None,
+        preemption_reason=job.preemption_reason if isinstance(job, JobDetail) else None,
     )
 
 
@@ -88,6 +91,7 @@ def ending_in(job: JobRecord) -> Ending | None:
         stopped_at=job.stopped_at,
         attempts=output.get("attempts"),
         preemptions=output.get("preemptions"),
+        preemption_reason=output.get("preemption_reason"),
         training=None if training is None else Training(**training),
     )
 
@@ -145,6 +149,7 @@ def _details(ending: Ending) -> dict[str, Any]:
     output = {
         "attempts": ending.attempts,
         "preemptions": ending.preemptions,
+        "preemption_reason": ending.preemption_reason,
         "training": None if ending.training is None else asdict(ending.training),
     }
     return {

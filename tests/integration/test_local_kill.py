@@ -3,90 +3,23 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import boto3
 import psutil
-import pytest
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 REGION = "us-west-2"
-PATIENCE = 1_500
-"""Looks, 20 ms apart."""
 RESTARTED = "Received status from SageMaker: InternalServerError: the local AWS was restarted"
 COMPLETED = "Received status from SageMaker: Training job completed"
 
-
-class Server:
-    """``fairshare local start --foreground`` on one state directory, killed and started again."""
-
-    def __init__(self, folder: Path, session: boto3.session.Session, *arguments: str) -> None:
-        self._ready = folder / "ready.json"
-        self._session = session
-        self._command = [sys.executable, "-m", "fairshare", "local", "start", "--foreground", *arguments]
-        self._command += ["--state-dir", str(folder / "local"), "--ready-file", str(self._ready)]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self._ready.unlink(missing_ok=True)
-        self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE)
-        wait_for(lambda: self._ready.exists() or self._process is None or self._process.poll() is not None)
-        if self._process.poll() is not None:
-            assert self._process.stderr is not None
-            raise AssertionError(self._process.stderr.read().decode())
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            assert self._process.stderr is not None
-            self._process.stderr.close()
-            self._process = None
-
-    def client(self, service: str) -> Any:
-        ready = json.loads(self._ready.read_text())
-        return self._session.client(
-            service,
-            endpoint_url=ready["endpoint_url"],
-            aws_access_key_id=ready["access_key_id"],
-            aws_secret_access_key=ready["secret_access_key"],
-            config=Config(retries={"total_max_attempts": 1}, max_pool_connections=16),
-        )
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(PATIENCE):
-        if is_so():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it did not happen in time")
-
-
-@pytest.fixture(scope="module")
-def session() -> boto3.session.Session:
-    return boto3.session.Session(region_name=REGION)
-
-
-@pytest.fixture
-def make_server(tmp_path: Path, session: boto3.session.Session) -> Iterator[Callable[..., Server]]:
-    servers: list[Server] = []
-
-    def make(*arguments: str) -> Server:
-        servers.append(Server(tmp_path, session, *arguments))
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.kill()
+MakeServer = Callable[..., Any]
+ScriptRequest = Callable[..., dict[str, Any]]
+WaitFor = Callable[[Callable[[], bool]], None]
 
 
 def set_up(batch: Any, capacity: int) -> None:
@@ -109,22 +42,6 @@ def simulated(seconds: float) -> dict[str, Any]:
     return {
         "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1},
         "Environment": {"FAIRSHARE_SIM_SECONDS": str(seconds)},
-    }
-
-
-def script(name: str, text: str) -> dict[str, Any]:
-    return {
-        "TrainingJobName": name,
-        "RoleArn": "arn:aws:iam::123456789012:role/MLTraining",
-        "AlgorithmSpecification": {
-            "TrainingImage": "any",
-            "TrainingInputMode": "File",
-            "ContainerEntrypoint": ["/bin/bash", "-c"],
-            "ContainerArguments": [text],
-        },
-        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
-        "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
     }
 
 
@@ -155,7 +72,7 @@ class Load:
             assert not thread.is_alive()
 
 
-def test_every_acknowledged_job_survives_kill_9(make_server: Callable[..., Server]) -> None:
+def test_every_acknowledged_job_survives_kill_9(make_server: MakeServer, wait_for: WaitFor) -> None:
     server = make_server("--launcher", "simulated", "--speed", "100")
     server.start()
     set_up(server.client("batch"), capacity=2)
@@ -178,7 +95,9 @@ def test_every_acknowledged_job_survives_kill_9(make_server: Callable[..., Serve
     assert len(set(acknowledged.values())) == len(acknowledged) >= 60
 
 
-def test_no_script_runs_twice(make_server: Callable[..., Server], tmp_path: Path) -> None:
+def test_no_script_runs_twice(
+    make_server: MakeServer, wait_for: WaitFor, script_request: ScriptRequest, tmp_path: Path
+) -> None:
     ran = tmp_path / "ran"
     server = make_server("--launcher", "process")
     server.start()
@@ -188,7 +107,7 @@ def test_no_script_runs_twice(make_server: Callable[..., Server], tmp_path: Path
     ended: dict[str, str] = {}
 
     def payload(name: str) -> dict[str, Any]:
-        return script(name, f"echo {name} >> {ran}; sleep 0.2")
+        return script_request(name, f"echo {name} >> {ran}; sleep 0.2")
 
     for round_number in range(2):
         load = Load(server.client("batch"), payload, f"r{round_number}", threads=2)
@@ -235,7 +154,9 @@ def wait_gone(process: psutil.Process) -> bool:
     return True
 
 
-def test_a_retry_strategy_takes_up_what_the_kill_ended(make_server: Callable[..., Server], tmp_path: Path) -> None:
+def test_a_retry_strategy_takes_up_what_the_kill_ended(
+    make_server: MakeServer, wait_for: WaitFor, script_request: ScriptRequest, tmp_path: Path
+) -> None:
     ran = tmp_path / "ran"
     server = make_server("--launcher", "process")
     server.start()
@@ -247,8 +168,8 @@ def test_a_retry_strategy_takes_up_what_the_kill_ended(make_server: Callable[...
         {"onStatusReason": "*", "action": "EXIT"},
     ]
     again = {"retryStrategy": {"attempts": 2, "evaluateOnExit": rules}}
-    retried = submit(server.client("batch"), "retried", script("retried", text), **again)
-    once = submit(server.client("batch"), "once", script("once", text))
+    retried = submit(server.client("batch"), "retried", script_request("retried", text), **again)
+    once = submit(server.client("batch"), "once", script_request("once", text))
     wait_for(lambda: count_lines(ran) == 2)
     server.kill()
     server.start()
@@ -261,12 +182,16 @@ def test_a_retry_strategy_takes_up_what_the_kill_ended(make_server: Callable[...
     assert (first["statusReason"], second["statusReason"]) == (RESTARTED, COMPLETED)
 
 
-def test_logs_and_artefacts_of_ended_jobs_can_be_read_after_a_kill(make_server: Callable[..., Server]) -> None:
+def test_logs_and_artefacts_of_ended_jobs_can_be_read_after_a_kill(
+    make_server: MakeServer, wait_for: WaitFor, script_request: ScriptRequest
+) -> None:
     server = make_server("--launcher", "process")
     server.start()
     set_up(server.client("batch"), capacity=1)
     server.client("s3").create_bucket(Bucket="bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
-    job = submit(server.client("batch"), "one", script("one", "echo hello; echo weights > /opt/ml/model/weights.txt"))
+    job = submit(
+        server.client("batch"), "one", script_request("one", "echo hello; echo weights > /opt/ml/model/weights.txt")
+    )
     batch = server.client("batch")
     wait_for(lambda: batch.describe_service_job(jobId=job)["status"] in ("SUCCEEDED", "FAILED"))
     before = batch.describe_service_job(jobId=job)
@@ -283,7 +208,9 @@ def test_logs_and_artefacts_of_ended_jobs_can_be_read_after_a_kill(make_server: 
     assert server.client("s3").get_object(Bucket="bucket", Key=key)["Body"].read().startswith(b"\x1f\x8b")
 
 
-def test_what_waited_at_an_orderly_stop_runs_after_it_and_once(tmp_path: Path, session: boto3.session.Session) -> None:
+def test_what_waited_at_an_orderly_stop_runs_after_it_and_once(
+    tmp_path: Path, session: boto3.session.Session, wait_for: WaitFor, script_request: ScriptRequest
+) -> None:
     """A job that was stopped frees its place while another still saves its work; nothing may seem to begin there."""
     from fairshare.local.server import LocalServer
 
@@ -301,7 +228,7 @@ def test_what_waited_at_an_orderly_stop_runs_after_it_and_once(tmp_path: Path, s
             if not jobs:
                 set_up(batch, capacity=2)
                 for name, text in (("quick", "sleep 600"), ("slow", saves), ("next", "true")):
-                    jobs.append(submit(batch, name, script(name, f"echo {name} >> {ran}; {text}")))
+                    jobs.append(submit(batch, name, script_request(name, f"echo {name} >> {ran}; {text}")))
                 wait_for(lambda: count_lines(ran) == 2)
             else:
                 wait_for(lambda batch=batch: batch.describe_service_job(jobId=jobs[2])["status"] == "SUCCEEDED")

@@ -6,7 +6,7 @@ import io
 import json
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,32 +35,25 @@ def client(server: LocalServer) -> Any:
     return lambda service: session.client(service, endpoint_url=server.address.endpoint_url)
 
 
-def submit(batch: Any, name: str, script: str) -> str:
+@pytest.fixture
+def submit(client: Any, script_request: Callable[..., dict[str, Any]]) -> Callable[[str, str], str]:
     """Submit a job that runs a bash script, on the queue ``gpu`` with room for one."""
-    if not batch.describe_job_queues()["jobQueues"]:
-        batch.create_service_environment(
-            serviceEnvironmentName="gpu",
-            serviceEnvironmentType="SAGEMAKER_TRAINING",
-            capacityLimits=[{"maxCapacity": 1, "capacityUnit": "NUM_INSTANCES"}],
-        )
-        batch.create_job_queue(
-            jobQueueName="gpu", priority=1, serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": "gpu"}]
-        )
-    payload = {
-        "TrainingJobName": name,
-        "RoleArn": "arn:aws:iam::123456789012:role/MLTraining",
-        "AlgorithmSpecification": {
-            "TrainingImage": "any",
-            "TrainingInputMode": "File",
-            "ContainerEntrypoint": ["/bin/bash", "-c"],
-            "ContainerArguments": [script],
-        },
-        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
-        "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-    }
-    request = {"jobName": name, "jobQueue": "gpu", "serviceJobType": "SAGEMAKER_TRAINING"}
-    return str(batch.submit_service_job(**request, serviceRequestPayload=json.dumps(payload))["jobId"])
+    batch = client("batch")
+    batch.create_service_environment(
+        serviceEnvironmentName="gpu",
+        serviceEnvironmentType="SAGEMAKER_TRAINING",
+        capacityLimits=[{"maxCapacity": 1, "capacityUnit": "NUM_INSTANCES"}],
+    )
+    batch.create_job_queue(
+        jobQueueName="gpu", priority=1, serviceEnvironmentOrder=[{"order": 1, "serviceEnvironment": "gpu"}]
+    )
+
+    def send(name: str, script: str) -> str:
+        request = {"jobName": name, "jobQueue": "gpu", "serviceJobType": "SAGEMAKER_TRAINING"}
+        payload = json.dumps(script_request(name, script))
+        return str(batch.submit_service_job(**request, serviceRequestPayload=payload)["jobId"])
+
+    return send
 
 
 def until(batch: Any, job: str, *statuses: str) -> dict[str, Any]:
@@ -74,10 +67,10 @@ def until(batch: Any, job: str, *statuses: str) -> dict[str, Any]:
     raise AssertionError(f"job {job} is {described['status']}: {described.get('statusReason')}")
 
 
-def test_a_job_runs_and_its_model_is_in_s3(client):
+def test_a_job_runs_and_its_model_is_in_s3(client, submit):
     batch, s3 = client("batch"), client("s3")
     s3.create_bucket(Bucket="bucket", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-    job = submit(batch, "digits", "echo epoch 1; echo weights > /opt/ml/model/weights.txt")
+    job = submit("digits", "echo epoch 1; echo weights > /opt/ml/model/weights.txt")
     described = until(batch, job, "SUCCEEDED", "FAILED")
     assert (described["status"], described["statusReason"]) == (
         "SUCCEEDED",
@@ -98,10 +91,10 @@ def test_a_job_runs_and_its_model_is_in_s3(client):
     assert "epoch 1" in [event["message"] for event in events]
 
 
-def test_a_failure_gives_its_room_to_the_next_job(client):
+def test_a_failure_gives_its_room_to_the_next_job(client, submit):
     batch = client("batch")
     client("s3").create_bucket(Bucket="bucket", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-    failing, following = submit(batch, "bad", "exit 3"), submit(batch, "good", "true")
+    failing, following = submit("bad", "exit 3"), submit("good", "true")
     described = until(batch, failing, "SUCCEEDED", "FAILED")
     assert described["status"] == "FAILED"
     assert described["statusReason"].startswith("Received status from SageMaker: AlgorithmError: ")
@@ -109,18 +102,18 @@ def test_a_failure_gives_its_room_to_the_next_job(client):
     assert until(batch, following, "SUCCEEDED", "FAILED")["status"] == "SUCCEEDED"
 
 
-def test_terminate_stops_the_processes(client):
+def test_terminate_stops_the_processes(client, submit):
     batch = client("batch")
-    job = submit(batch, "long", "sleep 600")
+    job = submit("long", "sleep 600")
     until(batch, job, "RUNNING")
     batch.terminate_service_job(jobId=job, reason="enough")
     described = until(batch, job, "FAILED")
     assert described["statusReason"] == "enough"
 
 
-def test_a_stop_of_the_server_ends_what_runs_and_starts_nothing_new(tmp_path, server, client):
+def test_a_stop_of_the_server_ends_what_runs_and_starts_nothing_new(tmp_path, server, client, submit):
     batch = client("batch")
-    running, waiting = submit(batch, "long", "sleep 600"), submit(batch, "next", "sleep 600")
+    running, waiting = submit("long", "sleep 600"), submit("next", "sleep 600")
     until(batch, running, "RUNNING")
     assert batch.describe_service_job(jobId=waiting)["status"] == "RUNNABLE"
     before = {thread.name for thread in threading.enumerate() if thread.name.startswith("attempt-")}

@@ -81,6 +81,13 @@ def test_what_is_lent_is_borrowed_and_comes_back(fairshare: Fairshare) -> None:
     (attempt,) = preempted["preempted_attempts"]
     assert attempt["status_reason"] == "Cross-share preemption triggered to reclaim borrowed capacity"
 
+    code, waited = fairshare("wait", "--run", "a", "--timeout", "0")
+    assert code == 8
+    for found in (waited, fairshare("results", "a")[1]):
+        told = {job["job_id"]: (job["preemptions"], job["preemption_reason"]) for job in found["jobs"]}
+        assert told.pop(preempted["job_id"]) == (1, attempt["status_reason"])
+        assert set(told.values()) == {(0, None)}
+
     code, cost = fairshare("cost", "a")
     assert code == 0, cost
     (bill,) = [job for job in cost["jobs"] if job["job_id"] == preempted["job_id"]]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from fairshare.config.paths import local_ready_file
 from fairshare.local.server import LocalServer
+from fairshare.scheduler.clock import SystemClock
 
 Fairshare = Callable[..., tuple[int, Any]]
 JOBS = """\
@@ -24,8 +28,26 @@ jobs:
 """
 
 
+class SkippingClock(SystemClock):
+    """The machine's clock, and what was skipped."""
+
+    skipped = 0
+
+    def now(self) -> int:
+        return super().now() + self.skipped
+
+
+@pytest.fixture
+def skipping(tmp_path: Path) -> Iterator[SkippingClock]:
+    """The clock of a local AWS that ``--local`` finds: simulated runs take as long as they say, unless it skips."""
+    clock = SkippingClock()
+    ready = local_ready_file({"FAIRSHARE_STATE_DIR": str(tmp_path / "state")})
+    with LocalServer(state_dir=tmp_path / "aws", ready_file=ready, clock=clock):
+        yield clock
+
+
 def test_the_order_of_a_queue_is_foretold(
-    write_project: Callable[[str, str], Path], lab: str, fast_server: LocalServer, on_local: Fairshare
+    write_project: Callable[[str, str], Path], lab: str, skipping: SkippingClock, on_local: Fairshare
 ) -> None:
     write_project(lab, JOBS)
     assert on_local("setup", "--yes")[0] == 0
@@ -43,7 +65,11 @@ def test_the_order_of_a_queue_is_foretold(
     line = [job for job in on_local("queue")[1]["jobs"] if job["position"] is not None]
     assert [job["job_name"] for job in sorted(line, key=lambda job: job["position"])] == waiting
 
-    assert on_local("wait", "--run", "both")[0] == 0
+    skipping.skipped = 3_600_000  # an hour: everything has run
+    code, waited = on_local("wait", "--run", "both")
+    assert code == 0
+    started = {job["job_name"]: job["started_at"] for job in waited["jobs"]}
+    assert [started[name] for name in waiting] == sorted(started[name] for name in waiting)
     code, again = on_local("simulate", "--from-run", "both", "--policy", "fifo", "--policy", "fairshare.yaml")
     assert code == 0, again
     assert [policy["jobs"] for policy in again["policies"]] == [10, 10]

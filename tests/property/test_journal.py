@@ -15,6 +15,7 @@ from fairshare.model import InvalidFileError, JobRef, JobRequest, NotFoundError
 from fairshare.submit.conditions import Skip
 from fairshare.submit.holder import Holder
 from fairshare.submit.journal import Journal, jobs_by_id, read_run
+from fairshare.submit.outcomes import Ending, ending_in, note_endings
 from fairshare.submit.records import RunRecord
 from fairshare.submit.requests import Alternative, PlannedJob, RunIdentity, moved
 from fairshare.submit.waves import plan_waves
@@ -129,6 +130,71 @@ def test_c25_any_changed_byte_is_noticed_and_its_line_named(data: st.DataObject)
             with pytest.raises(InvalidFileError) as caught:
                 read_run(path)
             assert caught.value.problems[0].line == whole[:position].count(b"\n") + 1
+
+
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+requests = st.builds(
+    JobRequest,
+    job_name=names,
+    job_queue=names,
+    payload=st.just('{"ResourceConfig":{"InstanceCount":1,"InstanceType":"ml.m5.large"}}'),
+    client_token=names,
+    share_identifier=st.none() | names,
+    scheduling_priority=st.none() | st.integers(0, 99),
+    retry_strategy=st.none() | st.fixed_dictionaries({"attempts": st.integers(1, 10)}),
+    attempt_duration_seconds=st.none() | st.integers(60, 2**31),
+    tags=st.dictionaries(names, names, max_size=2),
+    quota_share=st.none() | names,
+    preemption_retries=st.none() | st.integers(0, 2**31 - 1),
+)
+alternatives = st.builds(
+    Alternative,
+    job_queue=names,
+    share_identifier=st.none() | names,
+    scheduling_priority=st.none() | st.integers(0, 99),
+    instance_type=st.none() | names,
+    quota_share=st.none() | names,
+)
+
+
+@given(request=requests, alternative=alternatives)
+def test_a_request_and_where_it_may_move_are_read_back_whole(request: JobRequest, alternative: Alternative) -> None:
+    job = PlannedJob(0, 1, request, alternatives=(alternative,))
+    with tempfile.TemporaryDirectory() as folder:
+        with Journal.create(Path(folder), RUN, HOLDER) as journal:
+            journal.begin(RunIdentity(RUN, 1, "us-west-2", "111122223333"), plan_waves(1, None, 0, 1), [job])
+            (first,) = read_run(journal.path).jobs
+            assert (first.request, first.alternatives) == (request, (alternative,))
+            there = moved(job, alternative.job_queue, 2)
+            journal.moved(there, 4)
+
+        (second,) = read_run(journal.path).jobs
+        assert second.as_planned().request == there.request
+
+
+@given(
+    ending=st.builds(
+        Ending,
+        status=st.sampled_from(["SUCCEEDED", "FAILED"]),
+        reason=st.none() | names,
+        training_job_name=st.none() | names,
+        started_at=st.none() | st.integers(0, 2**43),
+        stopped_at=st.none() | st.integers(0, 2**43),
+        attempts=st.none() | st.integers(0, 10),
+        preemptions=st.none() | st.integers(1, 10_000),
+        preemption_reason=st.none() | names,
+    )
+)
+def test_an_ending_is_read_back_whole(ending: Ending) -> None:
+    job = PlannedJob(0, 1, JobRequest("a", "q", "{}", "token", quota_share="TEAMA"))
+    with tempfile.TemporaryDirectory() as folder:
+        with Journal.create(Path(folder), RUN, HOLDER) as journal:
+            journal.begin(RunIdentity(RUN, 1, "us-west-2", "111122223333"), plan_waves(1, None, 0, 1), [job])
+            journal.sent(0, JobRef("id-0", "arn/id-0", "a"), 3)
+        note_endings(Path(folder), RUN, {"id-0": ending}, HOLDER)
+
+        (kept,) = read_run(journal.path).jobs
+        assert ending_in(kept) == ending
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from(["intend", "sent", "failed"]), st.integers(0, 3)), max_size=12))

@@ -94,14 +94,22 @@ def exactly_an_hour(rng: random.Random) -> int:
 @pytest.mark.parametrize("capacity", [16, 64])
 @pytest.mark.parametrize("run_time", [up_to_a_minute, just_a_minute])
 @pytest.mark.parametrize("weights", [THREE, {"a": "1", "b": "1.5", "c": "2.5", "d": "4"}, {"a": "0.125", "b": "1"}])
-def test_short_jobs_get_their_share_within_a_point(capacity: int, run_time: RunTime, weights: dict[str, str]) -> None:
+def test_c33_short_jobs_get_their_share_within_a_point(
+    capacity: int, run_time: RunTime, weights: dict[str, str]
+) -> None:
     got = long_run(capacity, weights, run_time)
     for share, portion in share_fractions(weights).items():
         assert abs(got[share] - 100 * portion) < 1, got
 
 
+def test_c33_weights_of_a_quarter_and_one_share_20_instances_16_to_4() -> None:
+    """The numbers of the case itself: equal jobs of one instance, endlessly many."""
+    got = long_run(20, {"HIGHPRI": "0.25", "LOWPRI": "1"}, just_a_minute)
+    assert got == pytest.approx({"HIGHPRI": 80, "LOWPRI": 20}, abs=1)
+
+
 @pytest.mark.parametrize("run_time", [about_an_hour, exactly_an_hour])
-def test_long_jobs_get_their_share_within_a_point_if_the_window_is_ten_times_as_long(run_time: RunTime) -> None:
+def test_c33_long_jobs_get_their_share_within_a_point_if_the_window_is_ten_times_as_long(run_time: RunTime) -> None:
     got = long_run(16, THREE, run_time, decay=36_000)
     for share, portion in share_fractions(THREE).items():
         assert abs(got[share] - 100 * portion) < 1, got

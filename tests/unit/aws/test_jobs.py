@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,6 +105,21 @@ def test_submit_sends_every_option() -> None:
         "timeoutConfig": {"attemptDurationSeconds": 3600},
         "tags": {"fairshare:run": "lunar-otter", "Some_Tag": ""},
     }
+
+
+@pytest.mark.parametrize("retries", [None, 0, 3])
+def test_c08_no_preemption_retry_is_sent_and_no_limit_is_not(
+    batch: tuple[BatchJobs, Stubber], retries: int | None
+) -> None:
+    jobs, stubber = batch
+    quota = {"quotaShareName": "TEAMA"}
+    if retries is not None:
+        quota |= {"preemptionConfiguration": {"preemptionRetriesBeforeTermination": retries}}  # type: ignore[dict-item]
+    stubber.add_response("submit_service_job", {"jobId": "id-1", "jobName": "digits", "jobArn": "a"}, SUBMIT | quota)
+
+    jobs.submit(replace(REQUEST, quota_share="TEAMA", preemption_retries=retries))
+
+    stubber.assert_no_pending_responses()
 
 
 def test_c08_a_priority_of_0_is_sent_and_none_is_not() -> None:
@@ -275,6 +291,16 @@ def test_a_summary_is_read_whole_and_carries_no_priority(batch: tuple[BatchJobs,
     assert (second.instances, second.training_job_name, second.started_at) == (0, None, None)
 
 
+def test_a_summary_tells_its_quota_share(batch: tuple[BatchJobs, Stubber]) -> None:
+    jobs, stubber = batch
+    stubber.add_response("list_service_jobs", {"jobSummaryList": [entry("a", quotaShareName="TEAMA"), entry("b")]})
+
+    first, second = jobs.list("ml-gpu")
+
+    assert (first.quota_share, first.share_identifier, first.share) == ("TEAMA", None, "TEAMA")
+    assert (second.quota_share, second.share) == (None, None)
+
+
 def test_an_unknown_queue_is_not_found(batch: tuple[BatchJobs, Stubber]) -> None:
     jobs, stubber = batch
     stubber.add_client_error("list_service_jobs", "ClientException", "JobQueue nope not found.", 400)
@@ -366,7 +392,19 @@ def test_preempted_attempts_are_told_apart_from_the_others(batch: tuple[BatchJob
     found = jobs.describe(["a"])["a"]
 
     assert found.preempted_attempts == (JobAttempt("AWSBatcha1", 1, 2, reason),)
-    assert (found.preemptions, found.attempts) == (3, ())
+    assert (found.preemptions, found.preemption_reason, found.attempts) == (3, reason, ())
+
+
+def test_a_job_that_was_never_preempted_says_so(batch: tuple[BatchJobs, Stubber]) -> None:
+    jobs, stubber = batch
+    stubber.add_response("describe_service_job", detail("a", quotaShareName="TEAMA"), {"jobId": "a"})
+    summary = {"preemptedAttemptCount": 12, "recentPreemptedAttempts": [LATEST, {}]}
+    stubber.add_response("describe_service_job", detail("b", preemptionSummary=summary), {"jobId": "b"})
+
+    never, often = jobs.describe(["a", "b"]).values()
+
+    assert (never.quota_share, never.preemptions, never.preempted_attempts) == ("TEAMA", 0, ())
+    assert (often.preemptions, len(often.preempted_attempts), often.preemption_reason) == (12, 2, None)
 
 
 @pytest.mark.parametrize(
@@ -412,6 +450,32 @@ def test_snapshot_reads_order_and_use(batch: tuple[BatchJobs, Stubber]) -> None:
         (FrontOfQueueJob("arn:aws:batch:r:1:service-job/b", 8), FrontOfQueueJob("a")), 9, {"team-a": 5, "team-b": 4}
     )
     assert jobs.snapshot("ml-gpu") == QueueSnapshot()
+
+
+def test_snapshot_reads_the_fronts_and_the_use_of_quota_shares(batch: tuple[BatchJobs, Stubber]) -> None:
+    jobs, stubber = batch
+    usage = [{"capacityUnit": "ml.c5.2xlarge", "quantity": 5.0}, {"capacityUnit": "ml.p5.48xlarge", "quantity": 1.0}]
+    held = {"quotaShareName": "Team_A", "capacityUsage": usage}
+    stubber.add_response(
+        "get_job_queue_snapshot",
+        {
+            "frontOfQuotaShares": {
+                "quotaShares": {"Team_A": [{"jobArn": "a", "earliestTimeAtPosition": 8}, {"jobArn": "b"}], "idle": []},
+                "lastUpdatedAt": 1,
+            },
+            "queueUtilization": {
+                "totalCapacityUsage": usage,
+                "quotaShareUtilization": {"topCapacityUtilization": [held, {"quotaShareName": "idle"}]},
+            },
+        },
+        {"jobQueue": "ml-gpu"},
+    )
+
+    assert jobs.snapshot("ml-gpu") == QueueSnapshot(
+        instances_in_use=6,
+        front_of_quota_shares={"Team_A": FrontOfQueueJob("a", 8)},
+        instances_by_quota_share={"Team_A": {"ml.c5.2xlarge": 5, "ml.p5.48xlarge": 1}, "idle": {}},
+    )
 
 
 def test_update_and_terminate(batch: tuple[BatchJobs, Stubber]) -> None:

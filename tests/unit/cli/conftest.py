@@ -15,6 +15,7 @@ from fairshare.cli.context import AppContext, Options
 from fairshare.cli.main import run
 from fairshare.cli.output import Output, OutputFormat
 from fairshare.model import (
+    IN_USE_STATUSES,
     CapacityLimit,
     FairsharePolicy,
     FrontOfQueueJob,
@@ -96,7 +97,13 @@ class FakeBatch:
 
     def snapshot(self, queue: str) -> QueueSnapshot:
         waiting = sorted((job for job in self.jobs.values() if job.status == "RUNNABLE"), key=lambda j: j.created_at)
-        return QueueSnapshot(tuple(FrontOfQueueJob(job.job_arn) for job in waiting))
+        held: dict[str, dict[str, int]] = {}
+        for job in self.jobs.values():
+            if job.quota_share is not None and job.status in IN_USE_STATUSES:
+                types = held.setdefault(job.quota_share, {})
+                instance_type = job.payload["ResourceConfig"]["InstanceType"]
+                types[instance_type] = types.get(instance_type, 0) + (job.instances or 0)
+        return QueueSnapshot(tuple(FrontOfQueueJob(job.job_arn) for job in waiting), instances_by_quota_share=held)
 
     def terminate(self, job_id: str, reason: str) -> None:
         self.on_terminate(job_id)

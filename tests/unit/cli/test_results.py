@@ -21,6 +21,7 @@ from fairshare.submit.waves import Wave
 
 NOW = 1_796_061_600_000
 LR = (0.1, 0.01, 0.001)
+CROSS_SHARE = "Cross-share preemption triggered to reclaim borrowed capacity"
 
 
 class FakeSageMaker:
@@ -141,8 +142,8 @@ def test_csv_has_a_column_for_each_parameter_and_metric(cli: Any) -> None:
 
     assert cli.out.splitlines()[:2] == [
         "job_name,status,lr,accuracy,loss,training_seconds,billable_seconds,attempts,model_artifacts,job_id,"
-        "training_job_name,reason,not_known",
-        f"train-1,SUCCEEDED,0.1,0.1,0.9,60,45,1,{uri(1)},00000001-0000-4000-8000-000000000000,AWSBatch1,,",
+        "training_job_name,reason,preemptions,preemption_reason,not_known",
+        f"train-1,SUCCEEDED,0.1,0.1,0.9,60,45,1,{uri(1)},00000001-0000-4000-8000-000000000000,AWSBatch1,,0,,",
     ]
 
 
@@ -220,6 +221,33 @@ def test_failed_jobs_say_why(cli: Any, run: list[JobDetail]) -> None:
     assert cli("results", "lunar-otter") == 0
 
     assert "train-2  FAILED  AlgorithmError: exit code: 1\n" in cli.err
+
+
+def preempt(cli: Any, job: JobDetail, times: int, reason: str | None = CROSS_SHARE, **changes: Any) -> None:
+    attempts = (JobAttempt("AWSBatchlost", status_reason=reason),)
+    cli.batch.jobs[job.job_id] = replace(job, preemptions=times, preempted_attempts=attempts, **changes)
+
+
+def test_preempted_jobs_say_how_often_and_why_the_last_time(cli: Any, run: list[JobDetail]) -> None:
+    preempt(cli, run[0], 2)
+    preempt(cli, run[1], 1, status="RUNNING", stopped_at=None)
+
+    assert cli("results", "lunar-otter") == 0
+
+    assert rows(cli)[0][-3:] == ["TRIES", "PREEMPTED", "MODEL"]
+    assert [row[-2] for row in rows(cli)[1:]] == ["2", "1", "0", "-"]
+    assert f"2 jobs preempted, lately: {CROSS_SHARE}\n" in cli.err
+
+
+def test_preemptions_are_in_the_document_also_when_batch_has_forgotten_them(cli: Any, run: list[JobDetail]) -> None:
+    preempt(cli, run[0], 2)
+    preempt(cli, run[2], 11, reason=None)
+    for _ in range(2):
+        assert cli("results", "lunar-otter", "-o", "json") == 0
+        found = [(job["preemptions"], job["preemption_reason"]) for job in json.loads(cli.out)["jobs"]]
+        assert found == [(2, CROSS_SHARE), (0, None), (11, None), (None, None)]
+        assert cli.err == ""
+        cli.batch.jobs.clear()
 
 
 @pytest.mark.usefixtures("run")

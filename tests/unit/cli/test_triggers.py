@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,12 +34,19 @@ class Payloads:
         return len(uploads)
 
 
-@pytest.fixture
-def run() -> PreparedRun:
-    job = PlannedJob(0, 1, JobRequest("train-abc", "lab-train", "{}", "token", "HIGHPRI", 0))
+REQUEST = JobRequest("train-abc", "lab-train", "{}", "token", "HIGHPRI", 0)
+
+
+def run_of(request: JobRequest) -> PreparedRun:
+    job = PlannedJob(0, 1, request)
     identity = RunIdentity("night", 0, "us-west-2", "111122223333")
     upload = Upload("s3://bucket/train.py", b"x", "source train.py")
     return PreparedRun(SubmitPlan(identity, plan_waves(1, None, 0, 0), (job,), (upload,)), Payloads(), 0)
+
+
+@pytest.fixture
+def run() -> PreparedRun:
+    return run_of(REQUEST)
 
 
 @pytest.fixture
@@ -59,6 +68,23 @@ def test_the_folder_is_named_after_the_run(
     captured = capsys.readouterr()
     assert captured.out == f"{folder / 'submit.bat'}: 1 job in 1 wave; 1 object uploaded, nothing sent\n"
     assert "It may be run again after anything; `fairshare runs` does not know what it sends." in captured.err
+
+
+@pytest.mark.parametrize("retries", [None, 0, 3])
+def test_a_job_of_a_quota_share_is_exported_as_it_would_be_sent(
+    context: AppContext, tmp_path: Path, retries: int | None
+) -> None:
+    request = replace(REQUEST, share_identifier=None, quota_share="TEAMA", preemption_retries=retries)
+
+    export_run(context, run_of(request), ScriptKind.SH, None)
+
+    sent = json.loads((tmp_path / "triggers-night" / "requests" / "00001-train-abc.json").read_text())
+    assert (sent["quotaShareName"], sent["schedulingPriority"]) == ("TEAMA", 0)
+    assert "shareIdentifier" not in sent
+    if retries is None:
+        assert "preemptionConfiguration" not in sent, "queued again without limit"
+    else:
+        assert sent["preemptionConfiguration"] == {"preemptionRetriesBeforeTermination": retries}
 
 
 def test_a_folder_in_use_is_refused_before_anything_is_uploaded(

@@ -3,11 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from fairshare.model import JobRef, JobRequest
+from fairshare.model import JobAttempt, JobRef, JobRequest
 from fairshare.submit.holder import Holder
 from fairshare.submit.journal import Journal, read_run
 from fairshare.submit.requests import PlannedJob, RunIdentity
 from fairshare.submit.waves import Wave
+
+CROSS_SHARE = "Cross-share preemption triggered to reclaim borrowed capacity"
 
 
 @pytest.fixture
@@ -149,6 +151,56 @@ def test_how_jobs_ended_is_kept_in_the_journal_of_their_run(cli, with_jobs, proj
     kept = read_run(project / "state" / "runs" / "lunar-otter.jsonl").jobs
     assert [job.status for job in kept] == ["SUCCEEDED", "FAILED"]
     assert (kept[1].reason, kept[1].started_at, kept[1].training_job_name) == (reason, 5, "AWSBatchx")
+
+
+def preempted(job, times, **changes):
+    attempts = (JobAttempt("AWSBatch1", status_reason=CROSS_SHARE),)
+    return replace(job, preemptions=times, preempted_attempts=attempts, **changes)
+
+
+def test_a_preemption_is_told_once_and_shown_at_the_end(cli, with_jobs):
+    (job,) = with_jobs("RUNNING", share_identifier=None, quota_share="TEAMA")
+    steps = iter(
+        [
+            preempted(job, 1, status="RUNNABLE"),
+            preempted(job, 1),
+            preempted(job, 2),  # it waited and ran again between two looks
+            preempted(job, 2, status="SUCCEEDED"),
+        ]
+    )
+    cli.clock.on_sleep = lambda: cli.batch.jobs.update({job.job_id: next(steps)})
+
+    assert cli("wait", "train-1") == 0
+    assert cli.err.splitlines()[:-1] == [
+        "train-1  RUNNING",
+        f"train-1  RUNNABLE  preempted 1 time, lately: {CROSS_SHARE}",
+        "train-1  RUNNING",
+        f"train-1  RUNNING  preempted 2 times, lately: {CROSS_SHARE}",
+        "train-1  SUCCEEDED",
+    ]
+    assert f"preempted 2 times, lately: {CROSS_SHARE}" in cli.out
+
+
+def test_the_document_tells_of_preemptions(cli, with_jobs):
+    job, _ = with_jobs("FAILED", "SUCCEEDED")
+    cli.batch.jobs[job.job_id] = preempted(job, 3, status_reason="its preemption retries are used up")
+
+    assert cli("wait", "train-1", "train-2", "-o", "json") == 3
+    found = [(job["preemptions"], job["preemption_reason"]) for job in json.loads(cli.out)["jobs"]]
+    assert found == [(3, CROSS_SHARE), (0, None)]
+    assert cli("wait", "train-1") == 1
+    assert f"its preemption retries are used up; preempted 3 times, lately: {CROSS_SHARE}" in cli.out
+
+
+@pytest.mark.parametrize(("status", "shown"), [("RUNNABLE", "RUNNABLE; "), ("FAILED", "")])
+def test_a_reason_that_is_that_of_the_preemption_is_said_once(cli, with_jobs, status, shown):
+    (job,) = with_jobs(status)
+    cli.batch.jobs[job.job_id] = preempted(job, 1, status_reason=CROSS_SHARE)
+
+    cli("wait", "train-1", "--timeout", "0")
+
+    assert cli.err.splitlines()[0] == f"train-1  {status}  preempted 1 time, lately: {CROSS_SHARE}"
+    assert cli.out.splitlines()[1].endswith(f"  {shown}preempted 1 time, lately: {CROSS_SHARE}")
 
 
 def test_a_journal_that_cannot_be_written_does_not_change_the_result(cli, with_jobs, project):

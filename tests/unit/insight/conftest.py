@@ -44,6 +44,7 @@ class FakeBackend:
         self.before_call: Callable[[FakeBackend], None] = lambda backend: None
         self.front: list[str] = []
         self.attempts: dict[str, tuple[JobAttempt, ...]] = {}
+        self.preemptions: dict[str, tuple[JobAttempt, ...]] = {}
 
     def list(self, queue: str, statuses: Collection[JobStatus] | None = None) -> list[JobSummary]:
         self._called("list", None if statuses is None else tuple(statuses))
@@ -84,8 +85,13 @@ class FakeBackend:
 
     def _detail(self, job: JobSummary) -> JobDetail:
         known = {field.name: getattr(job, field.name) for field in fields(JobSummary)}
-        more = {"scheduling_priority": self.priorities.get(job.job_id), "attempts": self.attempts.get(job.job_id, ())}
-        return JobDetail(**known | more)
+        preempted = self.preemptions.get(job.job_id, ())
+        return JobDetail(
+            **known | {"scheduling_priority": self.priorities.get(job.job_id)},
+            attempts=self.attempts.get(job.job_id, ()),
+            preempted_attempts=preempted,
+            preemptions=len(preempted),
+        )
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from fairshare.insight.wait import (
     Pace,
     wait_for_jobs,
 )
-from fairshare.model import ServiceError, ThrottledError
+from fairshare.model import JobAttempt, ServiceError, ThrottledError
 from fairshare.scheduler.clock import VirtualClock
 from fairshare.submit.watch import DESCRIBED_AT_MOST
 
@@ -180,6 +180,27 @@ def test_changes_are_told_once_each(batch, job, clock):
     wait(backend, ["a"], clock, on_change=lambda seen: told.append(seen.status))
 
     assert told == ["RUNNABLE", "RUNNING", "SUCCEEDED"]
+
+
+def test_a_listed_job_that_fell_back_is_described_to_see_whether_it_was_preempted(batch, job, clock):
+    ids = [f"j{number}" for number in range(DESCRIBED_AT_MOST + 1)]
+    share = {"share_identifier": None, "quota_share": "TEAMA"}
+    backend = batch(job(i, status="RUNNING", **share) for i in ids)
+    backend.preemptions = {"j3": (JobAttempt("t-1", status_reason="In-share preemption"),)}
+    statuses = iter(["RUNNABLE", "RUNNING", "RUNNING"])
+    clock.on_sleep = lambda now: backend.jobs.update(j3=job("j3", status=next(statuses), **share))
+    told = []
+
+    result = wait(backend, ids, clock, timeout=14_000, on_change=told.append)
+
+    assert [ids for name, ids in backend.calls if name == "describe"] == [("j3",)]
+    _, waits, again = (seen for seen in told if seen.job_id == "j3")
+    assert (waits.status, waits.preemptions, waits.preemption_reason) == ("RUNNABLE", 1, "In-share preemption")
+    assert again.status == "RUNNING"
+    assert [found.detail and found.detail.preemptions for found in result.jobs if found.job_id in ("j2", "j3")] == [
+        None,
+        1,
+    ]
 
 
 def test_a_throttled_look_is_tried_again(batch, job, clock):

@@ -103,3 +103,17 @@ def test_attempts_are_known_from_a_description_only() -> None:
     assert ending is not None
     assert ending.attempts == 2
     assert ending.is_complete  # it had no training job in the end: there is nothing else to ask
+
+
+def test_preemptions_are_kept_with_the_words_about_the_last(make_run: Callable[..., Path]) -> None:
+    lost = (JobAttempt("AWSBatch1", status_reason="In-share"), JobAttempt("AWSBatch2", status_reason="Cross-share"))
+    job = JobDetail("a", "", "job-a", "SUCCEEDED", created_at=0, preempted_attempts=lost, preemptions=12)
+    ending = ending_of(job)
+    assert ending is not None
+    path = make_run("lunar-otter", "a")
+
+    note_endings(path.parent, "lunar-otter", {"a": ending}, ME)
+
+    kept = ending_in(read_run(path).jobs[0])
+    assert kept == ending
+    assert (kept.preemptions, kept.preemption_reason) == (12, "Cross-share")

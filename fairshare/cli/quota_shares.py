@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fairshare.cli.render import Column, elapsed, safe, table
 from fairshare.model import MODEL_VERSION
 
 if TYPE_CHECKING:
-    from fairshare.insight.quota_shares import QuotaTable
+    from fairshare.insight.quota_shares import QuotaRow, QuotaTable
 
 
 def quota_table_document(quotas: QuotaTable) -> dict[str, Any]:
@@ -39,33 +40,23 @@ def quota_table_document(quotas: QuotaTable) -> dict[str, Any]:
 
 def quota_table_text(quotas: QuotaTable, width: int | None) -> str:
     """Return the table for people."""
-    columns = (
-        Column("QUOTA SHARE", shrinks=True),
-        Column("TYPE", shrinks=True),
-        Column("OWNS", right=True),
-        Column("HOLDS", right=True),
-        Column("MOST", right=True),
-        Column("RUNNABLE", right=True),
-        Column("OLDEST"),
-        Column("STANDING", shrinks=True, prose=True),
-    )
-    rows = [
-        [
-            row.quota_share,
-            row.instance_type,
-            str(row.owned),
-            str(row.held),
-            "any" if row.most is None else str(row.most),
-            str(row.runnable),
-            "-" if row.oldest_wait is None else elapsed(row.oldest_wait),
-            row.standing,
-        ]
-        for row in quotas.rows
-    ]
+    shows: dict[Column, Callable[[QuotaRow], str]] = {
+        Column("QUOTA SHARE", shrinks=True): lambda row: row.quota_share,
+        Column("TYPE", shrinks=True): lambda row: row.instance_type,
+        Column("OWNS", right=True): lambda row: str(row.owned),
+        Column("HOLDS", right=True): lambda row: str(row.held),
+        Column("MOST", right=True): lambda row: "any" if row.most is None else str(row.most),
+        Column("RUNNABLE", right=True): lambda row: str(row.runnable),
+        Column("OLDEST"): lambda row: "-" if row.oldest_wait is None else elapsed(row.oldest_wait),
+        Column("STANDING", shrinks=True, prose=True): lambda row: row.standing,
+    }
+    if len(quotas.capacity) == 1:  # the line below names the type
+        shows = {column: cell for column, cell in shows.items() if column.title != "TYPE"}
+    rows = [[cell(row) for cell in shows.values()] for row in quotas.rows]
     use = [f"{quotas.in_use.get(name, 0)} of {number} {safe(name)}" for name, number in quotas.capacity.items()]
     return "\n".join(
         [
-            table(columns, rows, width) if rows else f"Queue {safe(quotas.queue)} has no quota shares.",
+            table(list(shows), rows, width) if rows else f"Queue {safe(quotas.queue)} has no quota shares.",
             f"{', '.join(use)} in use.",
             f"MOST: with what it may borrow. Whom AWS preempts is not published (model {MODEL_VERSION}).",
         ]

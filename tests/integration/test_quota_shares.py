@@ -109,8 +109,8 @@ def test_a_person_is_told_of_the_preemption(fairshare: Fairshare, capsys: pytest
 
     assert run(["shares", "--local"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == "QUOTA SHARE TYPE OWNS HOLDS MOST RUNNABLE OLDEST STANDING"
-    assert lines[3].startswith("TEAMC ml.m5.large 1 0 1 0 - keeps 1 idle")
+    assert lines[0] == "QUOTA SHARE OWNS HOLDS MOST RUNNABLE OLDEST STANDING"
+    assert lines[3].startswith("TEAMC 1 0 1 0 - keeps 1 idle")
     assert "2 of 3 ml.m5.large in use." in lines
 
 

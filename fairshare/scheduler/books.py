@@ -92,6 +92,11 @@ class Books:
         twin._lendable, twin._reserved = self._lendable.copy(), self._reserved.copy()
         return twin
 
+    @property
+    def has_room(self) -> bool:
+        """Whether anything is free."""
+        return any(number > 0 for number in self._free.values())
+
     def take(self, share: str, needs: Needs) -> None:
         """Count a job as held."""
         for kind, number in needs:

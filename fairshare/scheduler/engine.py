@@ -315,6 +315,7 @@ class Engine:
     def _stop(self, job: EngineJob, reason: str) -> None:
         if job.stop_reason is None:
             job.stop_reason = reason
+            self._resources.queues[job.queue].note_stop(job)
             self._stops.append(StopOrder(job.id, job.attempt, self._now, reason, job.preemption))
 
     def _on_update(self, job: EngineJob, scheduling_priority: int) -> None:

@@ -46,7 +46,7 @@ class Preemptor:
 
     Args:
         books: what is held, without the attempts that are already being stopped; changed as it goes.
-        running: by quota share, the jobs in use whose attempts are not being stopped.
+        running: by quota share, the jobs in use.
         rule: who goes first.
     """
 
@@ -107,7 +107,7 @@ class Preemptor:
         going: list[EngineJob] = []
         fits = self._books.fits(job.quota_share, job.demand_by_type, may_borrow)
         if not fits:
-            left = [other for other in candidates if other.id not in self._gone]
+            left = [other for other in candidates if other.stop_reason is None and other.id not in self._gone]
             for other in sorted(left, key=self._first_to_go):
                 if may_go(other):
                     self._books.give_back(other.quota_share, other.demand_by_type)

@@ -173,6 +173,9 @@ class Queue(ABC, Generic[ShareT]):
         self._lacking += lacks_capacity
         self._push(share, job, now)
 
+    def note_stop(self, job: EngineJob) -> None:
+        """Take note that the attempt of a job in use is being stopped: its instances will come back."""
+
     def set_time_limits(self, limits: Sequence[TimeLimit]) -> bool:
         """Put time limits in force; returns whether clocks at the head begin or cease to count."""
         had_clocks = bool(self.time_limits)

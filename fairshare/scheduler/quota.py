@@ -34,10 +34,16 @@ from fairshare.scheduler.shares import DispatchOrder, RankOf, Share, by_age
 MAX_QUOTA_SHARES: Final = 20
 """Of a queue (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
 
+DemandByType = tuple[tuple[str, int], ...]
+"""(instance type, instances) of a job."""
+
+Owed = list[tuple[str, DemandByType]]
+"""What is set aside in a pass: a quota share, and what a job needs."""
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class QuotaShare(Share):
-    """A quota share: its terms, the jobs it runs, and the instances they hold by type."""
+    """A quota share: its terms and the jobs it runs. What they hold by type is in the queue's books."""
 
     terms: Terms
     enabled: bool = True
@@ -45,26 +51,32 @@ class QuotaShare(Share):
     line: HeadOfLine = field(default_factory=HeadOfLine)
     positions: Positions = field(default_factory=Positions)
     running: dict[str, EngineJob] = field(default_factory=dict)
-    use: dict[str, int] = field(default_factory=dict)
+    stopping: dict[str, EngineJob] = field(default_factory=dict)
+    """Those of them whose attempts are being stopped."""
 
     def take(self, job: EngineJob, now: int) -> None:
         """Hold the instances of a job that is placed."""
         self.held += job.demand
         self.running[job.id] = job
-        for instance_type, number in job.demand_by_type:
-            self.use[instance_type] = self.use.get(instance_type, 0) + number
 
     def give_back(self, job: EngineJob, now: int) -> None:
         """Hold them no longer."""
         self.held -= job.demand
         del self.running[job.id]
-        for instance_type, number in job.demand_by_type:
-            self.use[instance_type] -= number
+        self.stopping.pop(job.id, None)
 
     def clone(self) -> Self:
         """Return a copy whose jobs can be taken without touching this one."""
         lanes = {name: lane.copy() for name, lane in self.lanes.items()}
-        return replace(self, lanes=lanes, running=self.running.copy(), use=self.use.copy())
+        return replace(self, lanes=lanes, running=self.running.copy())
+
+    def use(self) -> dict[str, int]:
+        """Return the instances that it holds, by type."""
+        held: dict[str, int] = {}
+        for job in self.running.values():
+            for kind, number in job.demand_by_type:
+                held[kind] = held.get(kind, 0) + number
+        return held
 
     def head(self) -> EngineJob | None:
         """Return the job that goes first."""
@@ -79,9 +91,9 @@ class QuotaQueue(Queue[QuotaShare]):
 
     def __init__(self, name: str, environment: str, options: EngineOptions) -> None:
         super().__init__(name, environment, options)
-        self._empty_books: Books | None = None
-        """With the terms of the shares; None: they changed."""
-        self._obstacles: dict[tuple[str, tuple[tuple[str, int], ...]], str | None] = {}
+        self._books: Books | None = None
+        """What the shares hold under their present terms; None: those changed."""
+        self._obstacles: dict[tuple[str, DemandByType], str | None] = {}
         """What was found, under the same terms."""
 
     # -- shares ------------------------------------------------------------------------------------------------------
@@ -143,7 +155,7 @@ class QuotaQueue(Queue[QuotaShare]):
             self._on_new_terms()
 
     def _on_new_terms(self) -> None:
-        self._empty_books = None
+        self._books = None
         self._obstacles = {}
 
     # -- the choice --------------------------------------------------------------------------------------------------
@@ -151,18 +163,25 @@ class QuotaQueue(Queue[QuotaShare]):
     def place(self, environment: Environment, now: int) -> Placement:
         """Choose the jobs to place at this instant."""
         placed: list[EngineJob] = []
-        if environment.enabled and self._waiting:
-            books = self._books(environment)
-            placed += self._fill(self._waiting.values(), books, now, may_borrow=False)
-            borrowers = [share for share in self._waiting.values() if not _set_aside(share, books)]
-            placed += self._fill(borrowers, books, now, may_borrow=True)
+        books = self._kept_books(environment)
+        if environment.enabled and self._waiting and books.has_room:
+            owed: Owed = []
+            placed += self._fill(self._waiting.values(), books, now)
+            borrowers = [share for share in self._waiting.values() if not _set_aside(share, books, owed)]
+            placed += self._fill(borrowers, books, now, owed)
+            for name, needs in owed:
+                books.give_back(name, needs)
         environment.held += sum(job.demand for job in placed)
         for job in placed:
             self._has_left(self._share_of(job), job, now)
         return placed, [(share.line, share.head()) for share in self.shares.values()]
 
-    def _fill(self, shares: Iterable[QuotaShare], books: Books, now: int, may_borrow: bool) -> list[EngineJob]:
-        """Place what fits, the share with the oldest head first, and return it."""
+    def _fill(self, shares: Iterable[QuotaShare], books: Books, now: int, owed: Owed | None = None) -> list[EngineJob]:
+        """Place what fits, the share with the oldest head first, and return it.
+
+        ``owed`` says that shares may borrow, and gets what must be set aside meanwhile.
+        """
+        may_borrow = owed is not None
         order = DispatchOrder(shares, by_age)
         placed: list[EngineJob] = []
         while (turn := order.head()) is not None:
@@ -174,8 +193,8 @@ class QuotaQueue(Queue[QuotaShare]):
                 placed.append(job)
                 order.place()
             elif not self._fills_behind(share):
-                if may_borrow:
-                    _set_aside(share, books)  # a borrower has come to a job that is owed own capacity
+                if owed is not None:
+                    _set_aside(share, books, owed)  # a borrower has come to a job that is owed own capacity
                 order.pass_over_share()
             elif fits:
                 order.pass_over_job()
@@ -193,16 +212,13 @@ class QuotaQueue(Queue[QuotaShare]):
 
     def victims(self, environment: Environment, now: int) -> Sequence[Victim]:
         """Choose the attempts to preempt after a pass, for those that it could not place."""
-        if not environment.enabled or not self._waiting or not self._may_preempt():
+        if not environment.enabled or not self._waiting or not self._may_preempt(environment):
             return ()
-        books, running = self._books(environment), dict[str, list[EngineJob]]()
+        books = self._kept_books(environment).copy()
         for name, share in self.shares.items():
-            stays = running[name] = []
-            for job in share.running.values():
-                if job.stop_reason is None:
-                    stays.append(job)
-                else:
-                    books.give_back(name, job.demand_by_type)
+            for job in share.stopping.values():
+                books.give_back(name, job.demand_by_type)
+        running = {name: share.running.values() for name, share in self.shares.items()}
         preemptor = Preemptor(books, running, self._options.victim_rule)
         lines: list[tuple[bool, Iterator[EngineJob]]] = []
         for share in sorted(self._waiting.values(), key=_age_of_head):
@@ -219,11 +235,12 @@ class QuotaQueue(Queue[QuotaShare]):
                     break
         return preemptor.victims
 
-    def _may_preempt(self) -> bool:
+    def _may_preempt(self, environment: Environment) -> bool:
         """Whether there can be a victim: a share with more than its own, or one that displaces its own jobs."""
-        return any(share.terms.in_share_preemption for share in self._waiting.values()) or any(
-            number > share.terms.limit(kind) for share in self.shares.values() for kind, number in share.use.items()
-        )
+        if any(share.terms.in_share_preemption for share in self._waiting.values()):
+            return True
+        books = self._kept_books(environment)
+        return any(books.has_excess(name, kind) for name in self.shares for kind in environment.limits)
 
     def blocked_reason(self, head: EngineJob, environment: Environment) -> BlockedReason | None:
         """Return why the head of a share is blocked. None: it waits for others to end or to be preempted."""
@@ -236,14 +253,32 @@ class QuotaQueue(Queue[QuotaShare]):
             return over_quota(text)
         return NO_CAPACITY if head.lacks_capacity else None
 
-    def _books(self, environment: Environment) -> Books:
-        """Return what the shares hold now."""
-        if self._empty_books is None or self._empty_books.limits is not environment.limits:
-            self._empty_books = Books(environment.limits, self._terms())
-        books = self._empty_books.copy()
-        for name, share in self.shares.items():
-            books.take(name, share.use.items())
-        return books
+    def release(self, job: EngineJob, now: int) -> None:
+        """Give back the instances of a job that ends."""
+        self._cross_off(job)
+        super().release(job, now)
+
+    def take_back(self, job: EngineJob, now: int, lacks_capacity: bool = False) -> None:
+        """Let a job whose attempt ended wait again."""
+        self._cross_off(job)
+        super().take_back(job, now, lacks_capacity)
+
+    def note_stop(self, job: EngineJob) -> None:
+        """Count on the instances of an attempt that is being stopped."""
+        self._share_of(job).stopping[job.id] = job
+
+    def _cross_off(self, job: EngineJob) -> None:
+        if self._books is not None:
+            self._books.give_back(job.quota_share, job.demand_by_type)
+
+    def _kept_books(self, environment: Environment) -> Books:
+        """Return what the shares hold now; they are kept from pass to pass while terms and limits are the same."""
+        if self._books is None or self._books.limits is not environment.limits:
+            self._books = Books(environment.limits, self._terms())
+            for name, share in self.shares.items():
+                for job in share.running.values():
+                    self._books.take(name, job.demand_by_type)
+        return self._books
 
     def _terms(self) -> Mapping[str, Terms]:
         return {name: share.terms for name, share in self.shares.items()}
@@ -260,15 +295,11 @@ class QuotaQueue(Queue[QuotaShare]):
             for name, share in self.shares.items()
             if (head := share.head()) is not None
         }
-        use = {
-            name: {kind: number for kind, number in share.use.items() if number}
-            for name, share in self.shares.items()
-            if share.held
-        }
+        use = {name: held for name, share in self.shares.items() if (held := share.use())}
         return replace(super().snapshot(now, limit), front_of_quota_shares=fronts, instances_by_quota_share=use)
 
 
-def _set_aside(share: QuotaShare, books: Books) -> bool:
+def _set_aside(share: QuotaShare, books: Books, owed: Owed) -> bool:
     """Count waiting jobs as placed as far as their share's own capacity goes; returns whether there are such jobs."""
     is_owed = False
     head = share.head()
@@ -278,6 +309,7 @@ def _set_aside(share: QuotaShare, books: Books) -> bool:
         if not books.is_own(share.identifier, job.demand_by_type):
             break
         books.take(share.identifier, job.demand_by_type)
+        owed.append((share.identifier, job.demand_by_type))
         is_owed = True
     return is_owed
 

@@ -314,7 +314,7 @@ def _show(
         for course, figures in results
     ]
     wrong = violations(expected, policies)
-    notes = notes_of(workload, [course.setting for course, _ in results])
+    notes = notes_of(workload, [course.setting for course, _ in results], [figures for _, figures in results])
     data: dict[str, Any] = {
         "model_version": MODEL_VERSION,
         "workload": workload.name,
@@ -338,7 +338,8 @@ def _write_report(context: AppContext, path: Path, workload: Workload, results: 
     from fairshare.simulate.notes import notes_of
     from fairshare.simulate.report import report_page
 
-    page = report_page(workload, results, notes_of(workload, [course.setting for course, _ in results]))
+    notes = notes_of(workload, [course.setting for course, _ in results], [figures for _, figures in results])
+    page = report_page(workload, results, notes)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:

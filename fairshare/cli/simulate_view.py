@@ -28,6 +28,7 @@ def simulation_text(
         f"{safe(workload.name)}: {jobs}, {shares}, on {pools}",
         _policies(policies, width),
         _shares(policies, width),
+        _preemptions(policies, width),
         _largest(policies, width),
         "\n".join(safe(note) for note in notes),
     ]
@@ -70,11 +71,9 @@ def _remarks(policies: Sequence[Figures]) -> list[str]:
         if each.starvation:
             who = f"longest time without any instance while waiting: {elapsed(round(each.starvation * 1000))}"
             lines.append(f"{safe(each.name)}: {who} ({safe(each.starved_share)})")
-        if each.preemptions:
-            lost = elapsed(round(each.lost * 1000))
-            lines.append(f"{safe(each.name)}: {count(each.preemptions, 'preemption')}, {lost} of instance time lost")
-        if each.unfinished:
-            lines.append(f"{safe(each.name)}: {count(each.unfinished, 'job')} never ended")
+        if stopped := each.preempted.attempts:
+            lost = elapsed(round(each.preempted.lost * 1000))
+            lines.append(f"{safe(each.name)}: {count(stopped, 'preemption')}, {lost} of instance time lost")
     return lines
 
 
@@ -102,6 +101,26 @@ def _shares(policies: Sequence[Figures], width: int | None) -> str:
     more = len(order) - len(names)
     lines = [table(columns, rows, width)]
     return "\n".join([*lines, f"and {count(more, 'share')} that used less (-o json has all)"] if more > 0 else lines)
+
+
+def _preemptions(policies: Sequence[Figures], width: int | None) -> str:
+    """Show who lost work to whom, and how much; nothing where nobody was preempted."""
+    columns = (
+        Column("PREEMPTED", shrinks=True),
+        Column("POLICY", shrinks=True),
+        Column("CROSS-SHARE", right=True),
+        Column("IN-SHARE", right=True),
+        Column("TIME LOST", right=True),
+    )
+    losers = [(share, policy.name) for policy in policies for share in policy.shares if share.preempted.attempts]
+    losers.sort(key=lambda loser: -loser[0].preempted.lost)
+    rows = [
+        [share.name, policy, *map(str, share.preempted.by_kind.values()), elapsed(round(share.preempted.lost * 1000))]
+        for share, policy in losers[:_MOST_SHARES]
+    ]
+    lines = [table(columns, rows, width)] if rows else []
+    more = len(losers) - len(rows)
+    return "\n".join([*lines, f"and {count(more, 'share')} that lost less (-o json has all)"] if more > 0 else lines)
 
 
 def _largest(policies: Sequence[Figures], width: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from fairshare.config.durations import format_duration
 from fairshare.config.errors import did_you_mean
@@ -41,20 +42,25 @@ def _told(values: Sequence[tuple[str, float | None]]) -> str:
 
 
 def _values(test: PolicyTest, figures: Figures) -> Iterator[tuple[str, float | None]]:
-    """Yield what was found, as text and as a number; None where the assertion has nothing to say."""
+    """Yield what was found, as text and as a number; None where the assertion has nothing to say.
+
+    A share with a job that never started waits for ever: an assertion must not hold because a job was left out.
+    """
     if test.figure == "utilization":
         value = figures.utilization_at_peak if test.when_busy else figures.utilization
         yield f"{(value or 0) * 100:.1f} % of the pool was used", value
         return
     if test.figure == "preemptions" and test.share is None:
-        yield f"{figures.preemptions} preemptions", figures.preemptions
+        yield f"{figures.preempted.attempts} preemptions", figures.preempted.attempts
         return
     for share in _shares(test, figures):
         if test.figure == "preemptions":
-            yield f"{share.name} was preempted {share.preemptions} times", share.preemptions
+            yield f"{share.name} was preempted {share.preempted.attempts} times", share.preempted.attempts
         elif test.figure == "portion":
             part = portion_when_busy(figures.timeline, share.name) if test.when_busy else share.capacity_fraction
             yield f"{share.name} got {(part or 0) * 100:.1f} %", part
+        elif never := share.given_up + share.unfinished:
+            yield f"{never} of {share.jobs} jobs of {share.name} never started", inf
         else:
             wait = float(getattr(share.waits, test.figure))
             yield f"{share.name} {test.figure} wait {format_duration(round(wait))}", wait

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from fairshare.scheduler.engine import Preemption
 from fairshare.simulate.settings import Setting
 from fairshare.simulate.workload import Workload
 
@@ -21,6 +22,8 @@ class AttemptView(NamedTuple):
     start: int
     end: int
     is_preempted: bool
+    kind: Preemption | None = None
+    """Why it was preempted; None when it was not, or was lost in another way."""
 
 
 @dataclass
@@ -34,6 +37,13 @@ class Pressure:
     longest_starvation: int = 0
     """Longest time in which one share had a job waiting and held nothing."""
     starved_share: str = ""
+
+
+class GivenUp(NamedTuple):
+    """A job that a time limit of its queue ended before it ever began: when, in ms, and the limit's reason code."""
+
+    at: int
+    reason: str
 
 
 @dataclass
@@ -54,16 +64,21 @@ class Course:
     starts: array[int] = field(default_factory=lambda: array("q"))
     ends: array[int] = field(default_factory=lambda: array("q"))
     preempted: bytearray = field(default_factory=bytearray)
+    kinds: dict[int, Preemption] = field(default_factory=dict)
+    """Why an attempt was preempted, by its number ``k``."""
     first_starts: array[int] = field(default_factory=lambda: array("q"))
     """Of each job; `NOT_YET` = it never began."""
     last_ends: array[int] = field(default_factory=lambda: array("q"))
-    """Of each job; `NOT_YET` = it has not ended."""
+    """Of each job; `NOT_YET` = it has not ended by itself."""
+    given_up: dict[int, GivenUp] = field(default_factory=dict)
+    """Jobs that time limits ended, by index."""
     pressure: Pressure = field(default_factory=Pressure)
 
     def attempts(self) -> Iterator[AttemptView]:
         """Iterate over the attempts in the order they began."""
-        for job, start, end, preempted in zip(self.jobs, self.starts, self.ends, self.preempted, strict=True):
-            yield AttemptView(job, start, end, bool(preempted))
+        rows = zip(self.jobs, self.starts, self.ends, self.preempted, strict=True)
+        for number, (job, start, end, preempted) in enumerate(rows):
+            yield AttemptView(job, start, end, bool(preempted), self.kinds.get(number) if preempted else None)
 
     @property
     def begin(self) -> int:
@@ -72,5 +87,5 @@ class Course:
 
     @property
     def end(self) -> int:
-        """When the last attempt ended."""
+        """When the last attempt ended. A job that only waited, and was given up later, makes a course no longer."""
         return max(self.ends, default=self.begin)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
+from fairshare.model import FairsharePolicy
+from fairshare.scheduler.commands import PutQueue
 from fairshare.scheduler.engine import EngineOptions
 from fairshare.simulate.course import NOT_YET, Course
-from fairshare.simulate.figures import Figures, ShareFigures, SizeFigures, Waits
+from fairshare.simulate.figures import Figures, Preempted, ShareFigures, SizeFigures, Waits
 from fairshare.simulate.timeline import Timeline
+
+_BY_KIND: Final = "preemptions_by_kind"
 
 
 def options_document(options: EngineOptions) -> dict[str, Any]:
@@ -34,9 +38,10 @@ def policy_document(
         "utilization_at_peak": figures.utilization_at_peak,
         "makespan_seconds": figures.makespan,
         "throughput_jobs_per_hour": figures.jobs_per_hour,
-        "preemptions": figures.preemptions,
-        "lost_instance_seconds": figures.lost,
+        **_preempted(figures.preempted),
         "unfinished_jobs": figures.unfinished,
+        "time_limited_jobs": sum(figures.given_up.values()),
+        "time_limited_by_reason": dict(figures.given_up),
         "share_error": figures.share_error,
         "share_error_max": figures.share_error_max,
         "jain_index": figures.jain,
@@ -44,6 +49,7 @@ def policy_document(
         "starved_share": figures.starved_share,
         "queue": course.setting.queue,
         "capacity": {name: each.max_capacity for name, each in course.setting.environments.items()},
+        "compute_reservation": {name: _reservation(queue) for name, queue in course.setting.queues.items()},
         "options": options_document(course.setting.options),
         "shares": {share.name: _share(share) for share in figures.shares},
         "sizes": [_size(size) for size in figures.sizes],
@@ -72,14 +78,28 @@ def starts_document(course: Course) -> list[dict[str, Any]]:
     ]
 
 
+def _reservation(queue: PutQueue) -> int:
+    return queue.policy.compute_reservation if isinstance(queue.policy, FairsharePolicy) else 0
+
+
 def flat_rows(policies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one row for each policy as a whole (``share`` empty) and each of its shares, for CSV."""
     rows: list[dict[str, Any]] = []
     for policy in policies:
-        whole = {key: value for key, value in policy.items() if not isinstance(value, dict | list)}
-        rows.append({"name": whole.pop("name"), "share": "", **whole})
-        rows += [{"name": policy["name"], "share": name, **share} for name, share in policy["shares"].items()]
+        rows.append({"name": policy["name"], "share": "", **_flat(policy)})
+        rows += [{"name": policy["name"], "share": name, **_flat(share)} for name, share in policy["shares"].items()]
     return rows
+
+
+def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain values of a document but its name; preemptions by kind become a column each."""
+    row: dict[str, Any] = {}
+    for key, value in document.items():
+        if key == _BY_KIND:
+            row |= {f"preemptions_{kind.lower()}": number for kind, number in value.items()}
+        elif key != "name" and not isinstance(value, dict | list):
+            row[key] = value
+    return row
 
 
 def _share(share: ShareFigures) -> dict[str, Any]:
@@ -89,8 +109,17 @@ def _share(share: ShareFigures) -> dict[str, Any]:
         "mean_slowdown": share.slowdown,
         "capacity_fraction": share.capacity_fraction,
         "due_fraction": share.due_fraction,
-        "preemptions": share.preemptions,
+        **_preempted(share.preempted),
         "unfinished_jobs": share.unfinished,
+        "time_limited_jobs": share.given_up,
+    }
+
+
+def _preempted(preempted: Preempted) -> dict[str, Any]:
+    return {
+        "preemptions": preempted.attempts,
+        _BY_KIND: {kind.name: number for kind, number in preempted.by_kind.items()},
+        "lost_instance_seconds": preempted.lost,
     }
 
 

@@ -1,17 +1,20 @@
 """What a simulation means in figures: waits, use of the pool, fairness. Means and parts are rounded to six decimals.
 
 Percentiles are nearest-rank: the smallest wait that at least that part of the jobs does not exceed. A job's wait ends
-with its first start; jobs that never started are counted, not averaged. Slowdown is (wait + run) / run, with runs below
-ten seconds counted as ten, as is usual for such figures, or short jobs would decide everything.
+with its first start; jobs that never started are counted, not averaged, and those that a time limit ended are counted
+apart. Slowdown is (wait + run) / run, with runs below ten seconds counted as ten, as is usual for such figures, or
+short jobs would decide everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fairshare.simulate.course import NOT_YET, Course
+from fairshare.scheduler.engine import Preemption
+from fairshare.simulate.course import NOT_YET, AttemptView, Course
 from fairshare.simulate.timeline import Timeline, timeline_of
 
 _SHORTEST_RUN_MS: Final = 10_000
@@ -29,6 +32,18 @@ class Waits:
 
 
 @dataclass(frozen=True)
+class Preempted:
+    """Attempts that were stopped before their end, and the instance-seconds of work that was lost with them.
+
+    ``by_kind`` counts those that the scheduler stopped; others lost their instances in another way.
+    """
+
+    attempts: int
+    by_kind: Mapping[Preemption, int]
+    lost: float
+
+
+@dataclass(frozen=True)
 class ShareFigures:
     """What one share got: ``capacity_fraction`` of all that was used, where it was due ``due_fraction``."""
 
@@ -38,8 +53,9 @@ class ShareFigures:
     slowdown: float
     capacity_fraction: float
     due_fraction: float
-    preemptions: int
+    preempted: Preempted
     unfinished: int
+    given_up: int
 
 
 @dataclass(frozen=True)
@@ -64,10 +80,11 @@ class Figures:
     makespan: float
     """Seconds from the first job's coming to the last end."""
     jobs_per_hour: float
-    preemptions: int
-    lost: float
-    """Instance-seconds of attempts that were stopped before their end."""
+    preempted: Preempted
     unfinished: int
+    """Jobs that neither ended nor were ended."""
+    given_up: Mapping[str, int]
+    """Jobs that a time limit ended, by its reason code. None of them ever started."""
     share_error: float | None
     """Mean over the steps of the timeline in which two shares wanted instances; None when that never was."""
     share_error_max: float | None
@@ -102,10 +119,9 @@ def figures_of(course: Course) -> Figures:
         else None,
         makespan=makespan / 1000,
         jobs_per_hour=_part(_finished(course, everyone) * 3_600_000, makespan),
-        preemptions=sum(course.preempted),
-        lost=sum((a.end - a.start) * course.workload.jobs[a.job].demand for a in course.attempts() if a.is_preempted)
-        / 1000,
-        unfinished=len(everyone) - _finished(course, everyone),
+        preempted=_preempted(course, (attempt for attempt in course.attempts() if attempt.is_preempted)),
+        unfinished=len(everyone) - _finished(course, everyone) - len(course.given_up),
+        given_up=dict(sorted(Counter(each.reason for each in course.given_up.values()).items())),
         share_error=_rounded(sum(errors) / len(errors)) if errors else None,
         share_error_max=_rounded(max(errors)) if errors else None,
         jain=_jain(timeline),
@@ -155,11 +171,14 @@ def _shares(course: Course, timeline: Timeline, used: int) -> list[ShareFigures]
     members: list[list[int]] = [[] for _ in course.shares]
     for job, share in enumerate(course.share_of):
         members[share].append(job)
-    held, preemptions = [0] * len(course.shares), [0] * len(course.shares)
+    held = [0] * len(course.shares)
+    stopped: list[list[AttemptView]] = [[] for _ in course.shares]
     for attempt in course.attempts():
         share = course.share_of[attempt.job]
         held[share] += (attempt.end - attempt.start) * course.workload.jobs[attempt.job].demand
-        preemptions[share] += attempt.is_preempted
+        if attempt.is_preempted:
+            stopped[share].append(attempt)
+    given_up = Counter(course.share_of[job] for job in course.given_up)
     due = [sum(series) for series in timeline.due]
     return [
         ShareFigures(
@@ -169,11 +188,19 @@ def _shares(course: Course, timeline: Timeline, used: int) -> list[ShareFigures]
             slowdown=_slowdown(course, members[share]),
             capacity_fraction=_part(held[share], used),
             due_fraction=_part(due[share], sum(due)),
-            preemptions=preemptions[share],
-            unfinished=len(members[share]) - _finished(course, members[share]),
+            preempted=_preempted(course, stopped[share]),
+            unfinished=len(members[share]) - _finished(course, members[share]) - given_up[share],
+            given_up=given_up[share],
         )
         for share, name in enumerate(course.shares)
     ]
+
+
+def _preempted(course: Course, stopped: Iterable[AttemptView]) -> Preempted:
+    attempts = list(stopped)
+    kinds = Counter(attempt.kind for attempt in attempts)
+    lost = sum((attempt.end - attempt.start) * course.workload.jobs[attempt.job].demand for attempt in attempts)
+    return Preempted(len(attempts), {kind: kinds[kind] for kind in Preemption}, lost / 1000)
 
 
 def _sizes(course: Course) -> list[SizeFigures]:

@@ -1,7 +1,8 @@
 """The busiest day as a Gantt chart: which job held which instances, and when.
 
 The scheduler counts instances and does not number them. Here each job gets the lowest free rows, so a job of several
-instances may be drawn in several pieces.
+instances may be drawn in several pieces. An attempt that was preempted is pale, for its work is lost, and ends with a
+line where it was stopped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from html import escape
 from typing import Final
 
 from fairshare.config.durations import format_duration
+from fairshare.scheduler.engine import Preemption
 from fairshare.simulate.charts import WIDTH, Axes, clock_label, frame, time_ticks
 from fairshare.simulate.course import AttemptView, Course
 from fairshare.simulate.timeline import Timeline
@@ -62,27 +64,30 @@ def gantt_chart(course: Course, environment: str, span: Span, colours: Mapping[s
     """Return one environment's rows in a span as HTML; ``colours`` gives each share its class."""
     capacity = course.setting.environments[environment].max_capacity
     jobs = course.workload.jobs
-    bars = []
+    bars: list[str] = []
+    marked: list[str] = []
     for attempt, rows in _placed(course, environment, capacity, span):
         job = jobs[attempt.job]
         share = course.shares[course.share_of[attempt.job]]
-        left = max(0, attempt.start - span.begin) * WIDTH / (span.end - span.begin)
-        right = (min(attempt.end, span.end) - span.begin) * WIDTH / (span.end - span.begin)
         hint = (
             f"{job.id}, {share}, {job.demand} of {capacity}: {clock_label(attempt.start)}, "
             f"ran {format_duration((attempt.end - attempt.start) // 1000)}, "
-            f"came {format_duration((attempt.start - job.submit_at) // 1000)} before"
+            f"came {format_duration((attempt.start - job.submit_at) // 1000)} before{_end_text(attempt)}"
         )
-        shapes = "".join(
-            f'<rect x="{left:.1f}" y="{first}" width="{max(right - left, 0.6):.1f}" height="{count}"/>'
-            for first, count in _pieces(rows)
-        )
-        bars.append(f'<g class="{colours[share]}"><title>{escape(hint)}</title>{shapes}</g>')
+        css = f"{colours[share]} cut" if attempt.is_preempted else colours[share]
+        drawn = marked if attempt.is_preempted else bars
+        drawn.append(f'<g class="{css}"><title>{escape(hint)}</title>{_shapes(attempt, rows, span)}</g>')
     height = min(max(capacity * _ROW_HEIGHT, _HEIGHTS[0]), _HEIGHTS[1])
     kind = "gantt roomy" if height >= 4 * capacity else "gantt"
     axes = Axes(capacity, time_ticks(span.begin, span.end), [(0.0, str(capacity)), (1.0, "1")])
     label = f"Gantt chart of {environment} under {course.setting.name}"
-    return frame(label, "".join(bars), axes, kind, capacity, f"height:{height}px")
+    shapes = "".join([*bars, *marked])  # a line at an end lies above the bar that follows
+    return frame(label, shapes, axes, kind, capacity, f"height:{height}px")
+
+
+def has_preempted(course: Course, span: Span) -> bool:
+    """Whether an attempt of a span was preempted, so that its mark must be explained."""
+    return any(attempt.is_preempted for attempt in _within(course, span))
 
 
 def environments_of(course: Course) -> list[str]:
@@ -90,6 +95,30 @@ def environments_of(course: Course) -> list[str]:
     queues = {job.queue or course.setting.queue for job in course.workload.jobs}
     used = {course.setting.queues[queue].environment for queue in queues}
     return [name for name in course.setting.environments if name in used]
+
+
+def _shapes(attempt: AttemptView, rows: Sequence[int], span: Span) -> str:
+    """Return a bar for each piece, and a line at its end where a preemption stopped it."""
+    left = max(0, attempt.start - span.begin) * WIDTH / (span.end - span.begin)
+    right = (min(attempt.end, span.end) - span.begin) * WIDTH / (span.end - span.begin)
+    pieces = list(_pieces(rows))
+    bars = [
+        f'<rect x="{left:.1f}" y="{first}" width="{max(right - left, 0.6):.1f}" height="{count}"/>'
+        for first, count in pieces
+    ]
+    if attempt.is_preempted and attempt.end <= span.end:
+        bars.append(f'<path d="{"".join(f"M{right:.1f} {first}v{count}" for first, count in pieces)}"/>')
+    return "".join(bars)
+
+
+def _end_text(attempt: AttemptView) -> str:
+    match attempt.kind:
+        case Preemption.CROSS_SHARE:
+            return "; preempted to give lent instances back, and lost"
+        case Preemption.IN_SHARE:
+            return "; preempted for a higher priority, and lost"
+        case _:
+            return "; stopped before its end, and lost" if attempt.is_preempted else ""
 
 
 def _within(course: Course, span: Span) -> Iterator[AttemptView]:

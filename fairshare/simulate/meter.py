@@ -6,7 +6,10 @@ from fairshare.simulate.course import NOT_YET, Pressure
 
 
 class Meter:
-    """Told of every change of jobs waiting and instances held, in time order; instants are ms."""
+    """Told of every change of jobs waiting and instances held, in time order; instants are ms.
+
+    Jobs that can never start are not told of: they do not wait for instances.
+    """
 
     def __init__(self, shares: int) -> None:
         self._now = 0
@@ -47,14 +50,6 @@ class Meter:
         self._share_held[share] -= demand
         if self._share_waiting[share] and not self._share_held[share]:
             self._hungry_since[share] = now
-
-    def leaves(self, share: int, now: int) -> None:
-        """A job that waited will never start."""
-        self._pass_time(now)
-        self._waiting -= 1
-        self._share_waiting[share] -= 1
-        if not self._share_waiting[share]:
-            self._feed(share, now)
 
     def read(self, now: int, names: list[str]) -> Pressure:
         """Return the sums at the end; ``names`` are those of the shares."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fairshare.model import MODEL_VERSION
 from fairshare.scheduler.policy import matching_entry
 from fairshare.simulate.document import options_document
+from fairshare.simulate.figures import Figures
 from fairshare.simulate.settings import Setting
 from fairshare.simulate.workload import Workload
 
 _SHOWN: Final = 5
 
 
-def notes_of(workload: Workload, settings: Sequence[Setting]) -> list[str]:
-    """Return one sentence for each."""
+def notes_of(workload: Workload, settings: Sequence[Setting], policies: Sequence[Figures] = ()) -> list[str]:
+    """Return one sentence for each; ``policies`` tell of jobs that are in no wait."""
     notes = [f"Model {MODEL_VERSION}, not AWS itself: {switches_text(settings)}."]
     notes += [f"{text}." for text in workload.assumptions]
     if workload.left_out:
@@ -29,7 +30,17 @@ def notes_of(workload: Workload, settings: Sequence[Setting]) -> list[str]:
                 else (f"{len(strangers)} shares are not in the policy and weigh")
             )
             notes.append(f"{setting.name}: {who} 1 ({shown}).")
-    return notes
+    return [*notes, *(text for figures in policies for text in _without_wait(figures))]
+
+
+def _without_wait(figures: Figures) -> Iterator[str]:
+    """Yield what became of the jobs that never started."""
+    for reason, number in figures.given_up.items():
+        who = "1 job was" if number == 1 else f"{number:,} jobs were"
+        yield f"{figures.name}: {who} ended by a time limit ({reason}) and never started; no wait counts them."
+    if figures.unfinished:
+        who = "1 job" if figures.unfinished == 1 else f"{figures.unfinished:,} jobs"
+        yield f"{figures.name}: {who} never ended; no wait counts what never started."
 
 
 def switches_text(settings: Iterable[Setting]) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 
 from fairshare.config.durations import format_duration
 from fairshare.model import MODEL_VERSION
+from fairshare.scheduler.engine import Preemption
 from fairshare.simulate.charts import (
     COLOURS,
     Axes,
@@ -29,7 +30,7 @@ from fairshare.simulate.charts import (
 )
 from fairshare.simulate.course import NOT_YET, Course
 from fairshare.simulate.figures import Figures, Waits, percentile
-from fairshare.simulate.gantt import busiest_span, environments_of, gantt_chart
+from fairshare.simulate.gantt import busiest_span, environments_of, gantt_chart, has_preempted
 from fairshare.simulate.timeline import Timeline
 from fairshare.simulate.workload import Workload
 
@@ -55,6 +56,7 @@ def report_page(workload: Workload, results: Sequence[Result], notes: Sequence[s
         _usage(results, colours),
         _gantt(results, colours),
         _share_table(results),
+        _preemption_table(results),
         _size_table(results),
     ]
     style = files("fairshare.simulate").joinpath("report.css").read_text(encoding="utf-8")
@@ -120,8 +122,10 @@ def _summary(results: Sequence[Result]) -> str:
         ("wrong share got", lambda f: f.share_error, _percent, False),
         ("fairness (Jain)", lambda f: f.jain, lambda value: f"{value:.2f}", True),
         ("longest starvation", lambda f: f.starvation, _seconds, False),
-        ("preemptions", lambda f: f.preemptions, lambda value: f"{value:,.0f}", False),
-        ("instance time lost", lambda f: f.lost, _seconds, False),
+        ("preemptions", lambda f: f.preempted.attempts, _number, False),
+        ("instance time lost", lambda f: f.preempted.lost, _seconds, False),
+        ("jobs ended by a time limit", lambda f: sum(f.given_up.values()), _number, False),
+        ("jobs that never ended", lambda f: f.unfinished, _number, False),
     )
     heads = "".join(f"<th>{escape(f.name)}</th>" for _, f in results)
     rows = "".join(_summary_row(figure, [f for _, f in results]) for figure in figures)
@@ -165,6 +169,32 @@ def _share_table(results: Sequence[Result]) -> str:
     why = "What a share was due follows from its weight and from what it asked for, hour by hour."
     why += f" {more} shares that used less are not shown." if more > 0 else ""
     return _section("Shares", why, _wait_table("share", groups, "<th>got</th><th>due</th>"))
+
+
+def _preemption_table(results: Sequence[Result]) -> str:
+    """Say who lost work under which policy, and to whom; nothing where nobody did."""
+    groups = []
+    for name in (share.name for share in results[0][1].shares):
+        found = [(f.name, share.preempted) for _, f in results for share in f.shares if share.name == name]
+        rows = [(policy, each) for policy, each in found if each.attempts]
+        cells = [
+            f'<tr><td>{"" if number else escape(name)}</td><td class="word">{escape(policy)}</td>'
+            f"<td>{each.attempts:,}</td>{''.join(f'<td>{each.by_kind[kind]:,}</td>' for kind in Preemption)}"
+            f"<td>{_seconds(each.lost)}</td></tr>"
+            for number, (policy, each) in enumerate(rows)
+        ]
+        groups += [f"<tbody>{''.join(cells)}</tbody>"] if cells else []
+    if not groups:
+        return ""
+    why = (
+        "Attempts that were stopped before their end: cross-share to give lent instances back to their owner, in-share "
+        "for a job of higher priority. They begin again from nothing, so their instance time is lost."
+    )
+    heads = (
+        "<th>share</th><th></th><th>preemptions</th><th>cross-share</th><th>in-share</th><th>instance time lost</th>"
+    )
+    table = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>{"".join(groups)}</table></div>'
+    return _section("Preemptions", why, table)
 
 
 def _size_table(results: Sequence[Result]) -> str:
@@ -318,18 +348,21 @@ def _gantt(results: Sequence[Result], colours: Mapping[str, str]) -> str:
         f"{span.hours} hours from {clock_label(span.begin)}, when most instances were wanted. Each row is an instance, "
         "each bar a job on it; free instances show the background."
     )
-    return _section("The busiest day", why, _share_legend(colours), *parts)
+    is_marked = any(has_preempted(course, span) for course, _ in results)
+    return _section("The busiest day", why, _share_legend(colours, has_cut=is_marked), *parts)
 
 
 def _policy_legend(results: Sequence[Result]) -> str:
     return legend([(colour(number), f.name) for number, (_, f) in enumerate(results)])
 
 
-def _share_legend(colours: Mapping[str, str]) -> str:
+def _share_legend(colours: Mapping[str, str], *, has_cut: bool) -> str:
     grey = [name for name, css in colours.items() if css == colour(COLOURS - 1)]
     entries = [(css, name) for name, css in colours.items() if name not in grey]
     if grey:
         entries.append((colour(COLOURS - 1), grey[0] if len(grey) == 1 else f"{len(grey)} {_OTHERS}"))
+    if has_cut:
+        entries.append(("cut", "pale, with a line at the end: preempted, its work lost"))
     return legend(entries)
 
 
@@ -339,6 +372,10 @@ def _count(number: int, noun: str) -> str:
 
 def _seconds(value: float) -> str:
     return format_duration(round(value))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}"
 
 
 def _percent(part: float | None) -> str:

@@ -6,18 +6,21 @@ Jobs run exactly as long as the workload says. An attempt that is preempted star
 from __future__ import annotations
 
 from array import array
+from typing import Final
 
-from fairshare.config.errors import did_you_mean
-from fairshare.model import IN_USE_STATUSES, InfeasibleError, JobStatus, UsageError
-from fairshare.scheduler.books import Terms, obstacle
+from fairshare.model import IN_USE_STATUSES, JobStatus
 from fairshare.scheduler.driver import collector_at_rest
-from fairshare.scheduler.engine import Engine, JobSubmission, PutQuotaShare, Transition
-from fairshare.simulate.course import NOT_YET, Course
+from fairshare.scheduler.engine import Engine, JobSubmission, Preemption, Transition
+from fairshare.simulate.course import NOT_YET, Course, GivenUp
+from fairshare.simulate.feasible import hopeless_jobs
 from fairshare.simulate.meter import Meter
 from fairshare.simulate.settings import ONE_LINE, Setting
-from fairshare.simulate.workload import WorkJob, Workload
+from fairshare.simulate.workload import Workload
 
 _STOPPED = "preempted"
+
+_KINDS: Final = {kind.value: kind for kind in Preemption}
+"""By the status reason of the attempt."""
 
 
 def simulate(workload: Workload, setting: Setting) -> Course:
@@ -27,76 +30,19 @@ def simulate(workload: Workload, setting: Setting) -> Course:
         UsageError: a job names a queue or a quota share that the setting does not have, or no instance type where its
             share has several.
         InfeasibleError: a job is larger than the pool of its queue, or than its quota share may become: its queue, or
-            its share, would wait for ever.
+            its share, would wait for ever. Where a time limit ends such jobs they are simulated.
     """
-    _check(workload, setting)
+    hopeless = hopeless_jobs(workload, setting)
     with collector_at_rest():
-        return _Run(workload, setting).play()
-
-
-def _check(workload: Workload, setting: Setting) -> None:
-    too_large: dict[str, list[int]] = {}
-    for job in workload.jobs:
-        queue = job.queue or setting.queue
-        if queue not in setting.queues:
-            hint = did_you_mean(queue, setting.queues, "queues")
-            raise UsageError(
-                f"job {job.id} goes to queue {queue}, which policy {setting.name} does not have", hint=hint
-            )
-        if queue in setting.quota_shares:
-            _check_quota(job, queue, setting)
-        elif job.demand > setting.capacity_of(queue):
-            too_large.setdefault(queue, []).append(job.demand)
-    for queue, demands in too_large.items():
-        environment = setting.queues[queue].environment
-        raise InfeasibleError(
-            f"{len(demands)} of {len(workload.jobs)} jobs of {workload.name} need up to {max(demands)} instances; "
-            f"{environment} has {setting.capacity_of(queue)}, so they would block queue {queue} for ever",
-            hint=f"give --capacity {environment}={max(demands)}, or count in larger units with --unit",
-        )
-
-
-def _check_quota(job: WorkJob, queue: str, setting: Setting) -> None:
-    shares = {share.name: _terms(share) for share in setting.quota_shares[queue]}
-    share = setting.quota_share_of(queue, job.share)
-    if share is None:
-        hint = did_you_mean(job.share, shares, "quota shares")
-        raise UsageError(f"job {job.id} is of quota share {job.share}, which queue {queue} does not have", hint=hint)
-    instance_type = _type_of(job, share)
-    limits = setting.limits_of(queue)
-    if instance_type not in limits:
-        has = ", ".join(limits)
-        raise UsageError(
-            f"job {job.id} of quota share {job.share} names no instance type that queue {queue} has ({has})",
-            hint="write instance_type in its stream, or map it with --map type=COLUMN",
-        )
-    reason = obstacle(share.name, ((instance_type, job.demand),), shares)
-    if job.demand > limits[instance_type]:
-        reason = f"the environment has {limits[instance_type]}"
-    if reason is not None:
-        raise InfeasibleError(
-            f"job {job.id} needs {job.demand} instances of {instance_type}; its quota share {share.name} could never "
-            f"start it: {reason}",
-            hint="raise the share's capacity_limits or borrow_limit, or the environment's limits with --capacity",
-        )
-
-
-def _terms(share: PutQuotaShare) -> Terms:
-    limits = {limit.capacity_unit: limit.max_capacity for limit in share.capacity_limits}
-    return Terms(limits, share.sharing, share.borrow_limit, share.in_share_preemption)
-
-
-def _type_of(job: WorkJob, share: PutQuotaShare) -> str:
-    """Return a job's instance type: its own, or the only one that its share has; "" = nothing says it."""
-    types = [limit.capacity_unit for limit in share.capacity_limits]
-    return job.instance_type or (types[0] if len(types) == 1 else "")
+        return _Run(workload, setting, hopeless).play()
 
 
 class _Run:
     """One simulation. The engine's job ids are the indexes of the workload's jobs, as text."""
 
-    def __init__(self, workload: Workload, setting: Setting) -> None:
+    def __init__(self, workload: Workload, setting: Setting, hopeless: frozenset[int]) -> None:
         self._workload = workload
+        self._hopeless = hopeless
         self._setting = setting
         self._engine = Engine(setting.options)
         for environment in setting.environments.values():
@@ -148,20 +94,21 @@ class _Run:
         else:
             submission = JobSubmission(str(index), queue, job.demand, job.share, job.priority)
         self._engine.submit(submission, now)
-        self._meter.waits(self._course.share_of[index], now)
+        if index not in self._hopeless:
+            self._meter.waits(self._course.share_of[index], now)
 
     def _of_quota_share(self, index: int, queue: str) -> JobSubmission:
         """Return what the engine is told of a job; in one line of all jobs priorities do not count."""
         job = self._workload.jobs[index]
         share = self._setting.quota_share_of(queue, job.share)
-        assert share is not None  # `_check` saw to it
+        assert share is not None  # `hopeless_jobs` saw to it
         return JobSubmission(
             str(index),
             queue,
             job.demand,
             scheduling_priority=0 if share.name == ONE_LINE else job.priority,
             quota_share=share.name,
-            demand_by_type=((_type_of(job, share), job.demand),),
+            demand_by_type=((job.instance_type or self._setting.only_type_of(queue, job.share), job.demand),),
         )
 
     def _follow(self, transition: Transition) -> None:
@@ -171,9 +118,9 @@ class _Run:
         elif to_status is JobStatus.SUCCEEDED:
             self._stop(int(transition.job_id), transition.at)
         elif to_status is JobStatus.RUNNABLE and transition.from_status in IN_USE_STATUSES:
-            self._preempt(int(transition.job_id), transition.at)
+            self._preempt(int(transition.job_id), transition)
         elif to_status is JobStatus.FAILED:
-            self._fail(int(transition.job_id), transition)
+            self._give_up(int(transition.job_id), transition)
 
     def _start(self, index: int, transition: Transition) -> None:
         course, job, now = self._course, self._workload.jobs[index], transition.at
@@ -195,19 +142,20 @@ class _Run:
         course.last_ends[index] = now
         self._meter.stops(course.share_of[index], self._workload.jobs[index].demand, now)
 
-    def _preempt(self, index: int, now: int) -> None:
-        course = self._course
-        course.ends[self._present[index]] = now
-        course.preempted[self._present[index]] = 1
+    def _preempt(self, index: int, transition: Transition) -> None:
+        course, now, present = self._course, transition.at, self._present[index]
+        course.ends[present] = now
+        course.preempted[present] = 1
+        if (kind := _KINDS.get(transition.reason or "")) is not None:
+            course.kinds[present] = kind
         self._meter.stops(course.share_of[index], self._workload.jobs[index].demand, now)
         self._meter.waits(course.share_of[index], now)
 
-    def _fail(self, index: int, transition: Transition) -> None:
-        if transition.from_status in IN_USE_STATUSES:
-            self._course.preempted[self._present[index]] = 1
-            self._stop(index, transition.at)
-        else:
-            self._meter.leaves(self._course.share_of[index], transition.at)
+    def _give_up(self, index: int, transition: Transition) -> None:
+        """A time limit ended a job. It never started, and was never among those that wait for instances."""
+        assert index in self._hopeless  # nothing else makes a simulated job fail
+        _, _, code = (transition.reason or "").rpartition("due to reason: ")
+        self._course.given_up[index] = GivenUp(transition.at, code)
 
 
 def _shares(workload: Workload, setting: Setting) -> tuple[list[str], array[int]]:

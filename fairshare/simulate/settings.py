@@ -59,6 +59,8 @@ class Setting:
     options: EngineOptions = field(default_factory=EngineOptions)
     quota_shares: Mapping[str, Sequence[PutQuotaShare]] = field(default_factory=dict)
     """By queue; of those that have any."""
+    only_types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By queue, the instance type of each quota share that owns a single one. One line of all jobs keeps them, too."""
 
     def limits_of(self, queue: str) -> Mapping[str, int]:
         """Return how many instances of each type the queue's environment has; {} where any type counts."""
@@ -68,6 +70,14 @@ class Setting:
     def quota_share_of(self, queue: str, share: str) -> PutQuotaShare | None:
         """Return the quota share that jobs of a share go to, which may be the one line of all; None = there is none."""
         return next((each for each in self.quota_shares[queue] if each.name in (share, ONE_LINE)), None)
+
+    def only_type_of(self, queue: str, share: str) -> str:
+        """Return the instance type of jobs that name none: the only one of their quota share; "" = it has several."""
+        if known := self.only_types.get(queue, {}).get(share):
+            return known
+        found = self.quota_share_of(queue, share)
+        types = [limit.capacity_unit for limit in found.capacity_limits] if found is not None else []
+        return types[0] if len(types) == 1 else ""
 
     def capacity_of(self, queue: str) -> int:
         """Return how many instances the queue's environment has."""
@@ -135,6 +145,7 @@ def setting_of(name: str, project: Project, queue: str | None = None) -> Setting
         quota_shares={
             key: _quota_shares(key, config) for key, config in project.queues.items() if config.has_quota_shares
         },
+        only_types={key: _only_types(config) for key, config in project.queues.items() if config.has_quota_shares},
     )
 
 
@@ -259,6 +270,11 @@ def _quota_shares(key: str, config: QueueConfig) -> list[PutQuotaShare]:
         )
         for name, share in (config.quota_shares or {}).items()
     ]
+
+
+def _only_types(config: QueueConfig) -> dict[str, str]:
+    shares = (config.quota_shares or {}).items()
+    return {name: next(iter(share.capacity_limits)) for name, share in shares if len(share.capacity_limits) == 1}
 
 
 def _weights(config: QueueConfig) -> dict[str, str]:

@@ -35,9 +35,9 @@ class Timeline:
     used: Sequence[Sequence[float]]
     due: Sequence[Sequence[float]]
     wanted: Sequence[Sequence[float]]
-    """Instances used or waited for."""
+    """Instances used or waited for, without those of jobs that can never start."""
     waiting: Sequence[float]
-    """Jobs that wait, of all shares."""
+    """Jobs that wait, of all shares, whatever for."""
     error: Sequence[float | None]
     """Part of what was used that the wrong share got; None where fewer than two shares wanted anything."""
 
@@ -81,8 +81,9 @@ def timeline_of(course: Course, steps: int = STEPS) -> Timeline:
         demand = course.workload.jobs[attempt.job].demand
         held[course.share_of[attempt.job]].add(attempt.start, attempt.end, demand)
     for job, start, stop in waits(course, end):
-        queued[course.share_of[job]].add(start, stop, course.workload.jobs[job].demand)
         waiting.add(start, stop, 1)
+        if job not in course.given_up:
+            queued[course.share_of[job]].add(start, stop, course.workload.jobs[job].demand)
     used = [each.means() for each in held]
     wanted = [[a + b for a, b in zip(has, each.means(), strict=True)] for has, each in zip(used, queued, strict=True)]
     due = _due(course, used, wanted)
@@ -90,9 +91,14 @@ def timeline_of(course: Course, steps: int = STEPS) -> Timeline:
 
 
 def waits(course: Course, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (job, from, to) for every time a job waited; what waits at ``end`` waited until then."""
+    """Yield (job, from, to) for every time a job waited; what waits at ``end`` waited until then.
+
+    What comes later than that never starts, and is left out.
+    """
     for job, (work, start) in enumerate(zip(course.workload.jobs, course.first_starts, strict=True)):
-        yield job, work.submit_at, end if start == NOT_YET else start
+        stop = course.given_up[job].at if job in course.given_up else end if start == NOT_YET else start
+        if work.submit_at < end:
+            yield job, work.submit_at, min(stop, end)
     since: dict[int, int] = {}
     for attempt in course.attempts():
         if attempt.job in since:

@@ -1,5 +1,7 @@
 """Changes of a project file for a what-if: ``queues.gpu.fairshare.shares.LOWPRI.weight_factor=8``.
 
+Dots divide a key, but not an instance type: ``queues.sweep.quota_shares.TEAMA.capacity_limits.ml.c5.xlarge=4``.
+
 The file is changed as a tree and checked anew, so a variant obeys every rule that a file does.
 """
 
@@ -9,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from fairshare.config.project import Project, check_document
 from fairshare.config.yaml_source import Entry, MapNode, Node, Scalar, parse_yaml, read_text
@@ -17,6 +19,8 @@ from fairshare.model import UsageError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+
+_BY_TYPE: Final = "capacity_limits"
 
 Change = tuple[str, str]
 """A key and the value it gets; "" = the key is removed."""
@@ -48,8 +52,8 @@ def variants(changes: Sequence[tuple[Key, Value]]) -> Iterator[tuple[tuple[Key, 
 
 
 def variant_name(name: str, changes: Sequence[Change]) -> str:
-    """Return a short name: that of the file, with the last two words of each key and the value."""
-    words = (f"{'.'.join(key.split('.')[-2:])}={value}" for key, value in changes)
+    """Return a short name: that of the file, with the last two words of each key that say something, and the value."""
+    words = (f"{'.'.join([step for step in _steps(key) if step != _BY_TYPE][-2:])}={value}" for key, value in changes)
     return f"{name} {', '.join(words)}"
 
 
@@ -62,9 +66,15 @@ def changed_project(path: Path, changes: Sequence[Change]) -> Project:
     """
     document = parse_yaml(read_text(path), str(path))
     for key, value in changes:
-        root = _changed(document.root, key.split("."), value, key)
+        root = _changed(document.root, _steps(key), value, key)
         document = replace(document, root=root)
     return check_document(document, path)
+
+
+def _steps(key: str) -> list[str]:
+    """Return the words of a key; what follows the limits by type is one instance type."""
+    head, found, instance_type = key.partition(f".{_BY_TYPE}.")
+    return [*head.split("."), _BY_TYPE, instance_type] if found else head.split(".")
 
 
 def _changed(node: Node, steps: Sequence[str], value: str, key: str) -> MapNode:

@@ -81,7 +81,7 @@ def test_what_was_used_is_the_work_and_never_more_than_there_was(workload: Workl
     assert figures.utilization * CAPACITY * figures.makespan == pytest.approx(work, rel=1e-4)
     assert sum(timeline.total_used()) * timeline.step / 1000 == pytest.approx(work)
     assert max(timeline.total_used()) <= CAPACITY + 1e-9
-    assert figures.unfinished == figures.preemptions == 0
+    assert figures.unfinished == figures.preempted.attempts == 0
     assert sum(share.capacity_fraction for share in figures.shares) == pytest.approx(1, abs=1e-5)
     assert sum(share.due_fraction for share in figures.shares) == pytest.approx(1, abs=1e-5)
     for used, due, wanted in zip(timeline.used, timeline.due, timeline.wanted, strict=True):

@@ -183,3 +183,81 @@ def test_what_cannot_be(cli, monday, flags, code, message):
 def test_nothing_to_simulate(cli):
     assert cli("simulate") == 2
     assert "there is nothing to simulate" in cli.err
+
+
+QUOTA = """\
+version: 1
+stack: s
+service_environments: {sweep: {capacity_limits: {ml.c5.xlarge: 4}}}
+queues:
+  sweep:
+    service_environment: sweep
+    quota_shares:
+      TEAMA: {capacity_limits: {ml.c5.xlarge: 2}, sharing: LEND_AND_BORROW, in_share_preemption: true}
+      TEAMB: {capacity_limits: {ml.c5.xlarge: 2}, sharing: LEND}
+    time_limits: {misconfiguration: 10m}
+"""
+
+TEAMS = """\
+duration: 2h
+seed: 5
+streams:
+  TEAMA: {arrivals: {fixed: {every: 10m}}, run_time: 50m, priority: 1}
+  urgent: {share: TEAMA, arrivals: {fixed: {every: 2h, start: 90m}}, run_time: 10m, priority: 5}
+  TEAMB: {arrivals: {fixed: {every: 1h, start: 45m}}, size: 2, run_time: 1h}
+  large: {share: TEAMB, arrivals: {fixed: {every: 1h, start: 1h}}, size: 3, run_time: 1h}
+"""
+
+
+@pytest.fixture
+def teams(cli) -> str:
+    (cli.cwd / "fairshare.yaml").write_text(QUOTA)
+    path = cli.cwd / "teams.yaml"
+    path.write_text(TEAMS)
+    return str(path)
+
+
+def test_who_was_preempted_and_who_was_given_up(cli, teams):
+    assert cli("simulate", teams) == 0
+    _, policies, _, preempted, _, notes = cli.out.split("\n\n")
+
+    heads, line = (row.split() for row in preempted.splitlines())
+    assert heads == ["PREEMPTED", "POLICY", "CROSS-SHARE", "IN-SHARE", "TIME", "LOST"]
+    assert line[:4] == ["TEAMA", "fairshare", "2", "1"]
+    assert f"fairshare: 3 preemptions, {' '.join(line[4:])} of instance time lost" in policies
+    assert (
+        "fairshare: 1 job was ended by a time limit (MISCONFIGURATION:QUOTA_MANAGEMENT_LIMIT_EXCEEDED) "
+        "and never started; no wait counts them." in notes
+    )
+    assert "never ended" not in cli.out
+
+
+def test_preemptions_by_kind_in_documents_tables_and_ranges(cli, teams, tmp_path):
+    ranges = tmp_path / "ranges.yaml"
+    ranges.write_text("fairshare.shares.TEAMA.preemptions_by_kind.IN_SHARE: {max: 0}\n")
+    assert cli("simulate", teams, "--expect", str(ranges), "-o", "json") == 5
+    found = document(cli)
+    fifo, policy = found["policies"]
+    assert found["violations"] == [
+        f"{ranges}:1:1: fairshare.shares.TEAMA.preemptions_by_kind.IN_SHARE is 1, more than 0"
+    ]
+    assert (fifo["preemptions_by_kind"], fifo["time_limited_jobs"]) == ({"CROSS_SHARE": 0, "IN_SHARE": 0}, 0)
+    assert (policy["preemptions_by_kind"], policy["time_limited_jobs"]) == ({"CROSS_SHARE": 2, "IN_SHARE": 1}, 1)
+
+    assert cli("simulate", teams, "-o", "csv") == 0
+    rows = {(row["name"], row["share"]): row for row in csv.DictReader(io.StringIO(cli.out))}
+    team_a = rows["fairshare", "TEAMA"]
+    assert (team_a["preemptions_cross_share"], team_a["preemptions_in_share"]) == ("2", "1")
+    assert float(team_a["lost_instance_seconds"]) == policy["lost_instance_seconds"] > 0
+    assert rows["fairshare", "TEAMB"]["time_limited_jobs"] == "1"
+
+
+def test_the_limit_of_one_instance_type_is_set_by_its_whole_name(cli, teams):
+    key = "queues.sweep.quota_shares.TEAMB.capacity_limits.ml.c5.xlarge"
+    assert cli("simulate", teams, "--set", f"{key}=3", "-o", "json") == 0
+    _, before, after = document(cli)["policies"]
+
+    assert after["name"] == "fairshare TEAMB.ml.c5.xlarge=3"
+    assert (before["time_limited_jobs"], after["time_limited_jobs"]) == (1, 0)
+    assert cli("simulate", teams, "--set", "queues.sweep.quota_shares.TEAMB.borow_limit=3") == 2
+    assert 'unknown key "borow_limit" in queues.sweep.quota_shares.TEAMB' in cli.err

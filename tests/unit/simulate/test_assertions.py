@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fairshare.config.policy_tests import parse_policy_test
 from fairshare.config.project import parse_project
 from fairshare.model import UsageError
+from fairshare.scheduler.engine import TimeLimit
 from fairshare.simulate.assertions import Verdict, judge
 from fairshare.simulate.figures import Figures, figures_of
 from fairshare.simulate.runner import simulate
@@ -93,6 +95,18 @@ def reclaimed(workload: MakeWorkload) -> Figures:
 )
 def test_verdicts_on_quota_shares(reclaimed: Figures, text: str, passed: bool, found: str) -> None:
     assert verdict(text, reclaimed) == Verdict(parse_policy_test(text), "monday.yaml", passed, found)
+
+
+@pytest.mark.parametrize("text", ["A p50 wait < 1h", "A max wait < 1h", "no share waits > 4h"])
+def test_a_job_that_never_starts_waits_for_ever(workload: MakeWorkload, fair: Setting, text: str) -> None:
+    """The queue gives up the first job after ten minutes, as its time limit says."""
+    limit = TimeLimit("MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE", 600_000)
+    queues = {**fair.queues, "gpu": replace(fair.queues["gpu"], time_limits=(limit,))}
+    figures = figures_of(simulate(workload((0, 10, 5, "A"), (0, 10, 1, "A")), replace(fair, queues=queues)))
+
+    assert verdict(text, figures) == Verdict(
+        parse_policy_test(text), "monday.yaml", False, "1 of 2 jobs of A never started"
+    )
 
 
 def test_a_pool_that_was_never_busy_fails_rather_than_pass_unseen(workload: MakeWorkload) -> None:

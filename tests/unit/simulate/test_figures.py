@@ -109,11 +109,10 @@ def test_a_meter_knows_who_starved() -> None:
     meter.waits(0, 12)
     meter.stops(0, 2, 30)
     meter.starts(1, 2, 30)
-    meter.leaves(0, 70)
     pressure = meter.read(100, ["A", "B"])
 
-    assert (pressure.longest_starvation, pressure.starved_share) == (40, "A")
-    assert (pressure.waiting_time, pressure.used_while_waiting) == (60, 120)
+    assert (pressure.longest_starvation, pressure.starved_share) == (70, "A")
+    assert (pressure.waiting_time, pressure.used_while_waiting) == (90, 180)
 
 
 def test_the_document_has_the_fields_of_the_contract(workload: MakeWorkload, fair: Setting) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from fairshare.model import FairsharePolicy
+from fairshare.scheduler.engine import Preemption
 from fairshare.simulate.charts import Axes, Series, axis_top, clock_label, duration_label, line_chart, time_ticks
 from fairshare.simulate.figures import figures_of
 from fairshare.simulate.gantt import Span, busiest_span, gantt_chart
@@ -140,6 +141,38 @@ def test_a_gantt_chart_has_a_bar_for_each_piece_of_a_job(workload: MakeWorkload)
     assert chart.count("<rect") == 3 + 2
     assert '<g class="c1"><title>job-3, B, 2 of 3: day 1, 01:00, ran 1 h, came 0 s before</title>' in chart
     assert '<rect x="500.0" y="0" width="500.0" height="1"/><rect x="500.0" y="2" width="500.0" height="1"/>' in chart
+
+
+def test_what_was_preempted_is_pale_and_ends_with_a_line(workload: MakeWorkload) -> None:
+    jobs = workload((0, 7200, 2, "A"), (0, 1800, 1, "A"), (1800, 1800, 1, "B"))
+    course = simulate(jobs, single_pool(3))
+    course.preempted[:] = b"\1\1\0"
+    course.kinds.update({0: Preemption.CROSS_SHARE, 1: Preemption.IN_SHARE})
+    chart = gantt_chart(course, "pool", Span(0, HOUR), {"A": "c0", "B": "c1"})
+    plain, cut_by_the_edge, cut = re.findall("<g .*?</g>", chart)
+
+    assert cut_by_the_edge == (
+        '<g class="c0 cut"><title>job-0, A, 2 of 3: day 1, 00:00, ran 2 h, came 0 s before; '
+        'preempted to give lent instances back, and lost</title><rect x="0.0" y="0" width="1000.0" height="2"/></g>'
+    )
+    assert "preempted for a higher priority, and lost" in cut
+    assert cut.endswith('height="1"/><path d="M500.0 2v1"/></g>')
+    assert plain.startswith('<g class="c1">')
+
+
+def test_who_was_preempted_is_a_table_and_the_mark_is_explained(workload: MakeWorkload) -> None:
+    jobs = workload((0, 7200, 2, "A<"), (0, 1800, 1, "B"))
+    course = simulate(jobs, single_pool(3))
+    legend = "pale, with a line at the end: preempted, its work lost"
+    calm = report_page(jobs, [(course, figures_of(course))], [])
+    assert "<h2>Preemptions</h2>" not in calm
+    assert legend not in calm
+
+    course.preempted[0] = 1
+    course.kinds[0] = Preemption.IN_SHARE
+    text = report_page(jobs, [(course, figures_of(course))], [])
+    assert '<td>A&lt;</td><td class="word">fifo</td><td>1</td><td>0</td><td>1</td><td>4 h</td></tr>' in text
+    assert legend in text
 
 
 def test_the_busiest_day_is_that_in_which_most_was_wanted(workload: MakeWorkload) -> None:

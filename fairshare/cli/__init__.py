@@ -6,7 +6,8 @@
 - `output`, `render`, `documents`, `errors`, `exit_codes`: tables for people, JSON for programs
 - one module per group of commands; `main.COMMANDS` says which is where. What several of them share:
   `submission` (`submit`, `resume`, `demo`), `measuring` and `subjects` (`metrics`, `efficiency`, `compare`, `cost`),
-  `targets` (`wait`, `cancel`), `priorities`, `outcomes`, `prices` and `quotas` (what is asked rarely, `kept` in files)
+  `targets` (`wait`, `cancel`), `findings` (`policy lint`, `setup`), `priorities`, `outcomes`, `prices` and `quotas`
+  (what is asked rarely, `kept` in files)
 - ``*_view``: the screens of a command; ``*_flags``, ``*_options``, ``*_targets``: what its flags and arguments mean
 
 A module here may import Typer, `fairshare.model` and its siblings when it is loaded; everything else is imported by the

@@ -141,7 +141,7 @@ def _simulated(
     """Replay the project's alarms, which need not exist anywhere, over a simulation; return its length in ms, too."""
     import json
 
-    from fairshare.insight.simulated import SimulatedGauges, backtest_simulation, policy_of
+    from fairshare.insight.simulated import QueuePlace, SimulatedGauges, backtest_simulation, policy_of
     from fairshare.metrics.backtest import queries_of
     from fairshare.provision.alarms import desired_alarms
 
@@ -152,9 +152,12 @@ def _simulated(
         hint = "make it with `fairshare simulate ... --starts -o json > FILE`"
         raise UsageError(f"{path} is no simulation: {error}", hint=hint) from None
     chosen_policy = policy_of(document if isinstance(document, dict) else {}, policy)
-    environments = {key: queue.service_environment for key, queue in project.queues.items()}
+    places = {
+        key: QueuePlace(project.resource_name(key), queue.service_environment, queue.share_names)
+        for key, queue in project.queues.items()
+    }
     gauges = SimulatedGauges(
-        chosen_policy, project.stack, project.resource_name, lambda key: environments.get(key, key)
+        chosen_policy, project.stack, lambda key: places.get(key) or QueuePlace(project.resource_name(key), key)
     )
     known = {alarm.name: alarm.definition for alarm in desired_alarms(project, {})}
     wanted = [name if name in known else f"{project.stack}-{name}" for name in names or known]

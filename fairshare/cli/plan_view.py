@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Final
 
 from fairshare.cli.render import Column, count, elapsed, percent, table
-from fairshare.model import FairsharePolicy, ResourceType, SharingStrategy
+from fairshare.model import CapacityLimit, FairsharePolicy, ResourceType, SharingStrategy
 from fairshare.provision.alarms import DesiredAlarm
 from fairshare.provision.compare import TAG_FIELD, WEIGHT_FIELD, shown
 from fairshare.provision.dashboard import DesiredDashboard, body_text
@@ -122,8 +122,7 @@ def _details(change: Change) -> Iterator[str]:
 def _wanted(change: Change) -> Iterator[str]:
     match change.desired:
         case DesiredEnvironment(capacity_limits=limits, instance_types=types):
-            total = count(sum(limit.max_capacity for limit in limits), "instance")
-            yield f"{total} ({', '.join(types)})" if types else total
+            yield _capacity_text(limits, types)
         case DesiredPolicy(fairshare_policy=None):
             yield "for quota shares"
         case DesiredPolicy(fairshare_policy=FairsharePolicy() as policy):
@@ -137,9 +136,7 @@ def _wanted(change: Change) -> Iterator[str]:
             if change.desired.time_limits:
                 yield f"ends what blocks it for {_shortest(change.desired.time_limits)} or more"
         case DesiredQuotaShare():
-            yield " + ".join(
-                f"{limit.max_capacity} x {limit.capacity_unit}" for limit in change.desired.capacity_limits
-            )
+            yield _limits_text(change.desired.capacity_limits)
             yield _sharing_text(change.desired)
             if change.desired.in_share_preemption:
                 yield "preempts in share"
@@ -150,6 +147,19 @@ def _wanted(change: Change) -> Iterator[str]:
             yield count(int(body_text(body)["widgets"]), "widget")
     if any(not field.field.startswith(TAG_FIELD + "fairshare:") for field in change.fields if TAG_FIELD in field.field):
         yield "tags"
+
+
+def _capacity_text(limits: Sequence[CapacityLimit], types: Sequence[str]) -> str:
+    """``16 instances (ml.g6.12xlarge)``; where each type has a limit of its own, as `_limits_text`."""
+    if any(limit.capacity_unit in types for limit in limits):
+        return _limits_text(limits)
+    total = count(sum(limit.max_capacity for limit in limits), "instance")
+    return f"{total} ({', '.join(types)})" if types else total
+
+
+def _limits_text(limits: Sequence[CapacityLimit]) -> str:
+    """``8 x ml.c5.2xlarge + 1 x ml.c4.xlarge``."""
+    return " + ".join(f"{limit.max_capacity} x {limit.capacity_unit}" for limit in limits)
 
 
 def _shortest(time_limits: Sequence[tuple[str, int]]) -> str:

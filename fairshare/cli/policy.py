@@ -11,13 +11,14 @@ import typer
 
 from fairshare.cli.command import command, new_app
 from fairshare.cli.context import AppContext
+from fairshare.cli.findings import finding_document, findings_of
 from fairshare.cli.queue import QueueFlag
 from fairshare.cli.render import Column, count, table
 from fairshare.model import MODEL_VERSION, Problem, UsageError
 
 if TYPE_CHECKING:
+    from fairshare.config.policy_tests import PolicyTest
     from fairshare.config.project import Project
-    from fairshare.insight.traps import Trap
     from fairshare.simulate.assertions import Verdict
     from fairshare.simulate.figures import Figures
     from fairshare.simulate.settings import Setting
@@ -95,14 +96,13 @@ def lint(
     Each finding says what happens, with numbers, and what to change. Calls nothing.
     """
     from fairshare.config.job_file import load_job_file
-    from fairshare.insight.lint import find_traps
 
     project = context.require_project()
-    traps = find_traps(project, [load_job_file(path) for path in files or []])
-    problems = [*(replace(warning, key=_OF_THE_FILE) for warning in project.warnings), *_located(project, traps)]
+    findings = findings_of(project, [load_job_file(path) for path in files or []])
+    problems = [*(replace(warning, key=_OF_THE_FILE) for warning in project.warnings), *findings]
     context.out.show(
         "PolicyLint",
-        {"passed": not problems, "findings": [_problem_document(problem) for problem in problems]},
+        {"passed": not problems, "findings": [finding_document(problem) for problem in problems]},
         text=lambda width: _problems_text(problems),
         rows="findings",
         name="code",
@@ -130,7 +130,17 @@ def _verdicts(project: Project, setting: Setting, given: Sequence[Path], seed: i
         for path in places:
             if path not in known:
                 known[path] = _figures(path, setting, seed)
+            _refuse_without_quotas(assertion, path, known[path], setting)
             yield judge(assertion, path.name, known[path])
+
+
+def _refuse_without_quotas(assertion: PolicyTest, path: Path, figures: Figures, setting: Setting) -> None:
+    """Refuse an assertion about preemptions where no job can be preempted: it could never fail."""
+    queues = {share.name.rpartition("/")[0] or setting.queue for share in figures.shares}
+    if assertion.figure == "preemptions" and queues.isdisjoint(setting.quota_shares):
+        where = f"the jobs of {path.name} go to {' and '.join(sorted(queues))}, where nothing is ever preempted"
+        hint = f"choose a queue with quota shares: -q {' or -q '.join(setting.quota_shares)}"
+        raise UsageError(f'"{assertion.text}": {where}', hint=hint)
 
 
 def _figures(path: Path, setting: Setting, seed: int | None) -> Figures:
@@ -172,32 +182,6 @@ def _verdicts_junit(verdicts: Sequence[Verdict]) -> str:
 
 
 # -- traps -----------------------------------------------------------------------------------------------------------
-
-
-def _located(project: Project, traps: Sequence[Trap]) -> Iterator[Problem]:
-    """Yield traps as problems with their places in the files."""
-    from fairshare.config.yaml_source import parse_yaml, read_text
-
-    document = parse_yaml(read_text(project.file), str(project.file))
-    for trap in traps:
-        if trap.origin is None:
-            found = document.problem(trap.steps, trap.message, hint=trap.change, severity="warning", at_key=True)
-            yield replace(found, key=trap.code)
-        else:
-            at = trap.origin
-            place = (at.file, at.line, at.column)
-            yield Problem(*place, trap.message, trap.code, trap.change, "warning", at.source_line)
-
-
-def _problem_document(problem: Problem) -> dict[str, Any]:
-    return {
-        "code": problem.key,
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-        "message": problem.message,
-        "change": problem.hint,
-    }
 
 
 def _problems_text(problems: Sequence[Problem]) -> str:

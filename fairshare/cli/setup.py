@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,7 +12,8 @@ import typer
 
 from fairshare.cli.command import command, interrupted, new_app
 from fairshare.cli.context import AppContext
-from fairshare.model import IN_USE_STATUSES, OWNER_TAG, WAITING_STATUSES, CredentialsError, UsageError
+from fairshare.cli.findings import finding_document, findings_in_short, findings_of
+from fairshare.model import IN_USE_STATUSES, OWNER_TAG, WAITING_STATUSES, CredentialsError, Problem, UsageError
 
 if TYPE_CHECKING:
     from fairshare.provision.plan import Change, Plan
@@ -75,10 +77,11 @@ def setup(
         flag = "--adopt" if adopt else "--plan-out"
         raise UsageError(f"{flag} makes a new plan, and {plan_file} is one", hint="leave one of them out")
     plan = _new_plan(context, adopt=adopt) if plan_file is None else _saved_plan(context, plan_file)
+    findings = findings_of(context.require_project()) if plan_file is None else []
     manner = _Manner("fairshare setup", dry_run or plan_out is not None, yes, detailed_exitcode)
     if plan_out is not None:
         _save(context, plan, plan_out)
-    _carry_out(context, plan, manner)
+    _carry_out(context, plan, manner, findings)
     saved = plan_out or plan_file
     again = f"fairshare setup {shlex.quote(str(saved))}" if saved else f"fairshare setup{' --adopt' if adopt else ''}"
     context.suggest(again if manner.is_dry else "fairshare submit JOBS")
@@ -171,13 +174,22 @@ def _save(context: AppContext, plan: Plan, path: Path) -> None:
     context.out.talk(f"Saved to {path}. It is applied to what there is now, or refused.")
 
 
-def _carry_out(context: AppContext, plan: Plan, manner: _Manner) -> None:
-    """Show a plan, ask, apply it and print the answer: the plan once, as text or as one document."""
+def _carry_out(context: AppContext, plan: Plan, manner: _Manner, findings: Sequence[Problem] = ()) -> None:
+    """Show a plan, ask, apply it and print the answer: the plan once, as text or as one document.
+
+    Args:
+        context: of the command.
+        plan: the plan.
+        manner: how it is carried out.
+        findings: of `fairshare policy lint` in the file that the plan was made from; they are told and stop nothing.
+    """
     from fairshare.cli.plan_view import change_summary, plan_text
     from fairshare.cli.render import count
     from fairshare.provision.document import to_json
 
     shown = plan_text(plan, context.place, context.out.width)
+    if findings:
+        shown += f"\n\n{findings_in_short(findings, context.out.width)}"
     if context.out.is_for_people:
         context.out.write(f"{shown}\n\nPlan: {change_summary(plan)}.")
     if plan.has_changes and not manner.is_dry:
@@ -186,6 +198,8 @@ def _carry_out(context: AppContext, plan: Plan, manner: _Manner) -> None:
         _apply(context, plan, manner.name)
     if not context.out.is_for_people:
         document = to_json(plan, applied=not manner.is_dry)
+        if findings:
+            document["lint"] = [finding_document(finding) for finding in findings]
         context.out.show(document.pop("kind"), document, text=lambda width: shown, rows="changes", name="name")
 
 

@@ -1,7 +1,7 @@
 """The alarms of a queue: the default ones as data, and ``alarms:`` of ``fairshare.yaml``, which changes them.
 
 `DEFAULT_ALARMS` is the one table of them: setup, the exported documents and ``docs/alarms.md`` read it. The gauges they
-watch are those of `fairshare.metrics.gauges`.
+watch are those of `fairshare.metrics.gauges`; one watches what AWS Batch publishes itself.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ MISSING_DATA: Final = ("missing", "notBreaching", "breaching", "ignore")
 
 _DAY: Final = 86_400
 _LONG_PERIOD: Final = 3_600
+Kind = Literal["fair-share", "fifo", "quota shares"]
+"""What a queue is: see `fairshare.config.project.QueueConfig.kind`."""
+
+_KINDS: Final = frozenset[Kind](("fair-share", "fifo", "quota shares"))
 _WHEN_SILENT: Final = "no value means that the collector is silent, which collector_silent tells"
 
 
@@ -53,6 +57,10 @@ class AlarmDefault:
     also_of_queue: bool = False
     """With scope share: whether the queue as a whole publishes the gauge, too."""
     expression: str | None = None
+    kinds: frozenset[Kind] = _KINDS
+    """Which queues have it."""
+    is_of_batch: bool = False
+    """Whether the gauges are metrics of AWS Batch (namespace AWS/Batch, by queue) and not the collector's."""
 
 
 DEFAULT_ALARMS: Final = (
@@ -144,6 +152,24 @@ DEFAULT_ALARMS: Final = (
         description="A share has had a job waiting for the policy's whole window and got nothing. `fairshare shares` "
         "shows who holds the capacity; a job that needs more instances than ever become free has to shrink.",
         scope="share",
+        kinds=frozenset(("fair-share",)),
+    ),
+    AlarmDefault(
+        id="preemptions",
+        gauges=("JobsPreempted",),
+        statistic="Sum",
+        comparison_operator="GreaterThanThreshold",
+        threshold=10,
+        period=3_600,
+        evaluation_periods=1,
+        datapoints_to_alarm=1,
+        treat_missing_data="notBreaching",
+        missing_because="AWS Batch publishes nothing while no job is preempted",
+        description="More jobs than is agreed were preempted, and each begins again from its last checkpoint. "
+        "`fairshare shares` shows who borrows from whom; lower `borrow_limit`, or give a share that often takes back "
+        "what it lent more of its own.",
+        kinds=frozenset(("quota shares",)),
+        is_of_batch=True,
     ),
     AlarmDefault(
         id="collector_silent",
@@ -209,7 +235,7 @@ class PercentAlarmSection(AlarmSection):
 
 
 class CountAlarmSection(AlarmSection):
-    """An alarm whose threshold is a number of instances."""
+    """An alarm whose threshold is a number: of instances, or of jobs."""
 
     example: ClassVar = "off, or {threshold: 2}"
 
@@ -248,6 +274,7 @@ class QueueAlarmsSection(Section):
     capacity_idle: Annotated[CountAlarmSection | None, _Switch] = None
     utilization_low: Annotated[PercentAlarmSection | None, _Switch] = None
     share_starved: Annotated[AlarmSection | None, _Switch] = None
+    preemptions: Annotated[CountAlarmSection | None, _Switch] = None
     collector_silent: Annotated[AlarmSection | None, _Switch] = None
 
     @property
@@ -278,12 +305,14 @@ class AlarmsSection(QueueAlarmsSection):
             raise WrongValues(wrong)
         return self
 
-    def of_queue(self, queue: str) -> tuple[AlarmDefault, ...]:
-        """Return the alarms of a queue, by its key, as they should be; without those that are off."""
+    def of_queue(self, queue: str, kind: Kind) -> tuple[AlarmDefault, ...]:
+        """Return the alarms of a queue, by its key, as they should be; without those that are off or of other kinds."""
         if not self.enabled:
             return ()
         layers = [self, self.queues.get(queue, QueueAlarmsSection())]
-        return tuple(_resolved(id, layers) for id in _BY_ID if _is_on(id, layers))
+        return tuple(
+            _resolved(id, layers) for id, default in _BY_ID.items() if kind in default.kinds and _is_on(id, layers)
+        )
 
     @property
     def has_dashboard(self) -> bool:

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
 from fairshare.config.durations import parse_duration
 from fairshare.config.errors import WrongValue, did_you_mean
@@ -121,6 +121,14 @@ def _read_whole(value: object) -> object:
 
 Whole = Annotated[int, BeforeValidator(_read_whole)]
 """A whole number written in decimal. ``true``, ``2.5``, ``"5"`` and ``010`` are refused (case C08)."""
+
+MAX_INTEGER: Final = 2**31 - 1
+"""What an Integer of an AWS API holds, ``maxCapacity`` and ``InstanceCount`` among them: 32 bits with a sign
+(https://docs.aws.amazon.com/batch/latest/APIReference/API_CapacityLimit.html,
+https://smithy.io/2.0/spec/simple-types.html#integer)."""
+
+Instances = Annotated[Whole, Field(ge=1, le=MAX_INTEGER)]
+"""A number of instances: at least one, and no more than AWS's integers hold."""
 
 
 def _read_flag(value: object) -> object:
@@ -247,7 +255,7 @@ def _read_borrow_limit(value: object) -> object:
     return limit
 
 
-BorrowLimit = Annotated[int, BeforeValidator(_read_borrow_limit)]
+BorrowLimit = Annotated[int, BeforeValidator(_read_borrow_limit), Field(le=MAX_INTEGER)]
 """How much a quota share may borrow, in per cent of its own capacity: ``100`` or ``100%``; -1 = without limit."""
 
 

@@ -15,6 +15,7 @@ from fairshare.config.errors import WrongValue, did_you_mean
 from fairshare.config.fields import (
     Cpu,
     Hyperparameter,
+    Instances,
     InstanceType,
     NotEmpty,
     Rate,
@@ -64,7 +65,7 @@ class ComputeSection(Section):
     example: ClassVar = "{instance_type: ml.g6.12xlarge, instance_count: 1}"
 
     instance_type: InstanceType | None = None
-    instance_count: Whole = Field(default=1, ge=1)
+    instance_count: Instances = 1
     volume_size_gb: Whole | None = Field(default=None, ge=1)
 
 

@@ -94,6 +94,18 @@ def parse_policy_test(text: str) -> PolicyTest:
     raise ValueError(f'"{text}" is not an assertion that can be tested')
 
 
+def preemptions_of(text: str) -> str | None:
+    """Return the share whose preemptions an assertion is about, without its queue; "" = all shares, None = it is not.
+
+    What is no assertion at all is none about preemptions either.
+    """
+    try:
+        test = parse_policy_test(text)
+    except ValueError:
+        return None
+    return (test.share or "").rpartition("/")[2] if test.figure == "preemptions" else None
+
+
 def _refuse_busy(text: str, when_busy: bool) -> None:
     if when_busy:
         raise ValueError(f'"{text}": waits and preemptions count, busy or not: leave "when busy" out')

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fairshare.config.alarms import AlarmsSection
+from fairshare.config.alarms import AlarmsSection, Kind
 from fairshare.config.jobs import Limits
 from fairshare.config.policy_tests import PolicyTest
 from fairshare.config.prices import PriceTable, price_table
@@ -85,6 +85,17 @@ class QueueConfig(BaseModel):
     def is_fifo(self) -> bool:
         """Whether jobs go first in, first out: such a queue takes no share and no priority."""
         return self.fairshare is None and self.quota_shares is None
+
+    @property
+    def share_names(self) -> tuple[str, ...]:
+        """The shares or quota shares that are known by name: without ``PREFIX*``; none of a FIFO queue."""
+        entries = tuple(self.quota_shares or () if self.fairshare is None else self.fairshare.shares)
+        return tuple(entry for entry in entries if not entry.endswith("*"))
+
+    @property
+    def kind(self) -> Kind:
+        """What decides whose job is next."""
+        return "quota shares" if self.has_quota_shares else "fifo" if self.is_fifo else "fair-share"
 
     @property
     def has_quota_shares(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fairshare.config.errors import did_you_mean
+from fairshare.config.policy_tests import preemptions_of
 from fairshare.config.quota_checks import check_quotas
 from fairshare.config.yaml_source import Document, Steps
 from fairshare.model import Problem
@@ -31,6 +32,7 @@ def check_project(document: Document) -> list[Problem]:
         *_check_default_share(document),
         *_check_default_instance_type(document),
         *_check_alarms(document),
+        *_check_policy_tests(document),
         *check_quotas(document),
     ]
 
@@ -148,6 +150,21 @@ def _check_alarms(document: Document) -> Iterator[Problem]:
     if region is not None and of_topic and of_topic != [region]:
         steps = ("alarms", "sns_topic")
         yield document.problem(steps, f"the topic is in {of_topic[0]}, and alarms of {region} cannot tell it")
+
+
+def _check_policy_tests(document: Document) -> Iterator[Problem]:
+    """Only quota shares preempt: elsewhere an assertion about preemptions could never fail."""
+    quotas = [share for queue in document.keys("queues") for share in document.keys("queues", queue, "quota_shares")]
+    for index, text in enumerate(document.texts("policy_tests")):
+        if (share := preemptions_of(text)) is None:
+            continue
+        steps: Steps = ("policy_tests", index)
+        if not quotas:
+            message = f'"{text}": nothing is ever preempted on a fair-share or FIFO queue, and this file has no others'
+            yield document.problem(steps, message, hint="remove it, or give a queue quota_shares")
+        elif share and share not in quotas:
+            message = f'"{text}": {share} is no quota share, and nothing else is ever preempted'
+            yield document.problem(steps, message, hint=did_you_mean(share, dict.fromkeys(quotas), "quota shares"))
 
 
 def _queue_key(document: Document, queue: str) -> str | None:

@@ -17,6 +17,7 @@ from fairshare.config.fields import (
     AccountId,
     BorrowLimit,
     Flag,
+    Instances,
     InstanceType,
     Name,
     NotEmpty,
@@ -55,7 +56,7 @@ MISCONFIGURATION_CODES: Final = (
 
 TYPE_LIMITS: Final = "{ml.c5.2xlarge: 8}"
 
-CapacityLimits = Annotated[dict[InstanceType, Annotated[Whole, Field(ge=1)]], NotEmpty, Field(max_length=MAX_TYPES)]
+CapacityLimits = Annotated[dict[InstanceType, Instances], NotEmpty, Field(max_length=MAX_TYPES)]
 """Instances by instance type: AWS's ``capacityLimits`` where quotas are managed."""
 
 
@@ -69,7 +70,7 @@ class ServiceEnvironmentConfig(Section):
 
     example: ClassVar = "{capacity: 16, instance_types: [ml.g6.12xlarge]}"
 
-    capacity: Whole | None = Field(default=None, ge=1)
+    capacity: Instances | None = None
     instance_types: tuple[InstanceType, ...]
     capacity_limits: CapacityLimits | None = None
 

@@ -95,6 +95,7 @@ class Cursor:
         """
         facts = dict(document["facts"])
         facts["environments"] = tuple(facts["environments"])
+        facts["quota_shares"] = tuple(facts.get("quota_shares", ()))
         return cls(QueueFacts(**facts), document["facts_at"], document["newest"], dict(document["active"]))
 
 

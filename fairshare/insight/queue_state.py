@@ -45,6 +45,8 @@ class QueueFacts:
     """Weight factor by policy entry; None = first in, first out."""
     share_decay_seconds: int = 0
     compute_reservation: int = 0
+    quota_shares: tuple[str, ...] = ()
+    """Names of those of the queue: one without jobs has gauges, too."""
 
     @property
     def window(self) -> int:
@@ -109,7 +111,7 @@ def gauges_of(
     if facts.capacity:
         values["CapacityUtilization"] = 100 * used / facts.capacity
     if facts.weights is None:
-        shares = _quota_shares(found, ended, now)
+        shares = _quota_shares(facts.quota_shares, found, ended, now)
     else:
         shares = _shares(facts, facts.weights, found, history, ended, now)
     return QueueGauges(facts.name, facts.stack, values, shares)
@@ -146,20 +148,31 @@ def _of_ends(ended: Sequence[JobSummary] | None) -> dict[str, float]:
 
 
 def _idle(facts: QueueFacts, jobs: Sequence[JobSummary], used: int) -> int:
-    """Instances that a waiting job could have: what is reserved for shares that are not active is not idle."""
-    if not any(job.status == JobStatus.RUNNABLE for job in jobs):
-        return 0
+    waiting = sum(job.status == JobStatus.RUNNABLE for job in jobs)
     active = len({job.share_identifier for job in jobs})
-    return max(0, usable_instances(facts.capacity, facts.compute_reservation, active) - used)
+    return idle_while_waiting(facts.capacity, facts.compute_reservation, active=active, used=used, waiting=waiting)
+
+
+def idle_while_waiting(capacity: int, compute_reservation: int, *, active: int, used: int, waiting: int) -> int:
+    """Return the instances that a waiting job could have: what is reserved for shares that are not active is not idle.
+
+    Args:
+        capacity: instances.
+        compute_reservation: of the policy, in per cent.
+        active: shares with a job that has not ended.
+        used: instances in use, by other queues of the same environments, too.
+        waiting: jobs in RUNNABLE; without any, nothing is idle while somebody waits.
+    """
+    return max(0, usable_instances(capacity, compute_reservation, active) - used) if waiting else 0
 
 
 def _quota_shares(
-    jobs: Sequence[JobSummary], ended: Sequence[JobSummary] | None, now: int
+    names: Sequence[str], jobs: Sequence[JobSummary], ended: Sequence[JobSummary] | None, now: int
 ) -> dict[str, dict[str, float]]:
-    """Return the gauges of quota shares that have jobs; one without is absent, for nothing is asked about it."""
+    """Return the gauges of quota shares: of those that are known by name, and of those that have jobs."""
     used = total_instances(job for job in jobs if job.status in IN_USE_STATUSES)
     shares: dict[str, dict[str, float]] = {}
-    for share in {job.quota_share for job in (*jobs, *(ended or ()))} - {None}:
+    for share in {*names, *(job.quota_share for job in (*jobs, *(ended or ())))} - {None}:
         values = _of_jobs([job for job in jobs if job.quota_share == share], now)
         values["UsageShare"] = 100 * values["CapacityUsed"] / used if used else 0
         own_ends = None if ended is None else [job for job in ended if job.quota_share == share]

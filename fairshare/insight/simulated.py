@@ -9,20 +9,34 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Any, Final
 
 from fairshare.config.errors import did_you_mean
+from fairshare.insight.queue_state import idle_while_waiting
 from fairshare.metrics.backtest import Replay
 from fairshare.metrics.gauges import NAMESPACE, dimensions
-from fairshare.metrics.ports import AlarmSource, AlarmState, AlarmStatus, Datum, MetricQuery, MetricSource, Point
+from fairshare.metrics.ports import (
+    QUEUE_NAMESPACE,
+    AlarmSource,
+    AlarmState,
+    AlarmStatus,
+    Datum,
+    MetricQuery,
+    MetricSource,
+    Point,
+)
 from fairshare.metrics.review import Backtest, Change, backtest_alarms
 from fairshare.model import AlarmDefinition, UsageError
 
 MINUTE: Final = 60_000
 _BEFORE: Final = 1440 * MINUTE
 """The collector ran for a day before the simulation, so that nobody finds it silent at its begin."""
+_BATCH_QUEUE: Final = "JobQueueName"
+"""Dimension of what AWS Batch publishes of a queue."""
+
 _STATISTICS: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
     "Average": lambda values: sum(values) / len(values),
     "Maximum": max,
@@ -31,6 +45,19 @@ _STATISTICS: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
     "SampleCount": len,
 }
 _HINT: Final = "make it with `fairshare simulate ... --starts -o json`"
+
+
+Where = tuple[tuple[str, str], ...]
+"""Dimensions of a metric."""
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """Where a queue's jobs run: the key of its environment, its instances, and what its policy reserves (per cent)."""
+
+    environment: str
+    capacity: int
+    compute_reservation: int
 
 
 @dataclass(frozen=True)
@@ -46,46 +73,53 @@ class _Piece:
     is_preempted: bool
 
 
+@dataclass(frozen=True)
+class QueuePlace:
+    """What a project says of a queue: its name in AWS, the key of its environment, and its shares by name."""
+
+    name: str
+    environment: str
+    shares: tuple[str, ...] = ()
+    """Those that have gauges although no job of theirs came."""
+
+
 class SimulatedGauges(MetricSource):
     """Answers for CloudWatch with the gauges of one policy of a simulation.
 
     Args:
         policy: an entry of ``policies``, with its ``starts``.
         stack: of the alarms.
-        queue_name: gives the name in AWS of a queue by its key.
-        environment_of: gives the key of a queue's service environment.
+        place_of: gives what is known of a queue by its key.
 
     Raises:
         UsageError: the entry has no ``starts``.
     """
 
-    def __init__(
-        self,
-        policy: Mapping[str, Any],
-        stack: str,
-        queue_name: Callable[[str], str],
-        environment_of: Callable[[str], str],
-    ) -> None:
+    def __init__(self, policy: Mapping[str, Any], stack: str, place_of: Callable[[str], QueuePlace]) -> None:
         if "starts" not in policy:
             raise UsageError(f"the simulation of {policy.get('name')} does not tell when jobs started", hint=_HINT)
-        self._pieces: dict[tuple[tuple[str, str], ...], list[_Piece]] = {}
-        self._capacity: dict[tuple[tuple[str, str], ...], int] = {}
+        pieces: dict[Where, list[_Piece]] = {}
+        self._queues: dict[Where, _Queue] = {}
         for queue, piece in _pieces(policy):
-            name = queue_name(queue)
-            self._capacity[dimensions(stack, name)] = policy["capacity"][environment_of(queue)]
-            self._pieces.setdefault(dimensions(stack, name), []).append(piece)
-            self._pieces.setdefault(dimensions(stack, name, piece.share), []).append(piece)
-        self.end = max((piece.end for pieces in self._pieces.values() for piece in pieces), default=0) + MINUTE
+            place = place_of(queue)
+            where = dimensions(stack, place.name)
+            reservation = policy.get("compute_reservation", {}).get(queue, 0)
+            self._queues[where] = _Queue(place.environment, policy["capacity"][place.environment], reservation)
+            for share in place.shares:
+                pieces.setdefault(dimensions(stack, place.name, share), [])
+            for group in (where, dimensions(stack, place.name, piece.share), ((_BATCH_QUEUE, place.name),)):
+                pieces.setdefault(group, []).append(piece)
+        self.end = max((piece.end for found in pieces.values() for piece in found), default=0) + MINUTE
         self._minutes = range(-_BEFORE, self.end, MINUTE)
+        self._sampled = {where: _Sampled(found, self._minutes) for where, found in pieces.items()}
 
     def knows(self, query: MetricQuery) -> bool:
         """Whether a simulation tells this series."""
-        is_share = len(query.dimensions) == 3
-        gauges = _OF_SHARE if is_share else _OF_QUEUE
+        gauges = _OF_BATCH if query.namespace == QUEUE_NAMESPACE else _OF_SHARE if _is_of_share(query) else _OF_QUEUE
         return (
-            query.namespace == NAMESPACE
+            query.namespace in (NAMESPACE, QUEUE_NAMESPACE)
             and query.name in gauges
-            and tuple(query.dimensions) in self._pieces
+            and tuple(query.dimensions) in self._sampled
             and query.statistic in _STATISTICS
         )
 
@@ -101,28 +135,44 @@ class SimulatedGauges(MetricSource):
         period, statistic = query.period * 1000, _STATISTICS[query.statistic]
         groups: dict[int, list[float]] = {}
         for at, value in zip(self._minutes, self._values(query), strict=True):
+            if query.namespace == QUEUE_NAMESPACE and not value:
+                continue  # AWS Batch publishes nothing when nothing happens
             if start <= at < end and (at >= 0 or query.name == "CollectorRuns"):
                 groups.setdefault(at // period * period, []).append(value)
         return tuple(Point(at, float(statistic(values))) for at, values in sorted(groups.items()))
 
     def _values(self, query: MetricQuery) -> Sequence[float]:
-        pieces = self._pieces[tuple(query.dimensions)]
-        gauges = _Sampled(pieces, self._minutes)
-        if query.name == "CapacityLimit":
-            return [self._capacity[tuple(query.dimensions)]] * len(self._minutes)
-        if query.name in ("CapacityUtilization", "IdleCapacityWhileWaiting", "UsageShare"):
-            return self._of_capacity(query, gauges)
+        where = tuple(query.dimensions)
+        gauges = self._sampled[where]
+        match query.name:
+            case "CapacityLimit":
+                return [self._queues[where].capacity] * len(self._minutes)
+            case "CapacityUtilization":
+                return [100 * used / self._queues[where].capacity for used in gauges.read("CapacityUsed")]
+            case "IdleCapacityWhileWaiting":
+                return self._idle(where)
+            case "UsageShare":
+                own, all_ = gauges.read("CapacityUsed"), self._sampled[where[:2]].read("CapacityUsed")
+                return [100 * part / whole if whole else 0 for part, whole in zip(own, all_, strict=True)]
         return gauges.read(query.name)
 
-    def _of_capacity(self, query: MetricQuery, gauges: _Sampled) -> Sequence[float]:
-        used = gauges.read("CapacityUsed")
-        if query.name == "CapacityUtilization":
-            return [100 * value / self._capacity[tuple(query.dimensions)] for value in used]
-        if query.name == "IdleCapacityWhileWaiting":
-            waiting, capacity = gauges.read("RunnableJobs"), self._capacity[tuple(query.dimensions)]
-            return [capacity - held if jobs else 0 for held, jobs in zip(used, waiting, strict=True)]
-        whole = _Sampled(self._pieces[tuple(query.dimensions)[:2]], self._minutes).read("CapacityUsed")
-        return [100 * own / all_ if all_ else 0 for own, all_ in zip(used, whole, strict=True)]
+    def _idle(self, where: Where) -> Sequence[float]:
+        """The rule of the live gauge, minute by minute."""
+        queue = self._queues[where]
+        waiting = self._sampled[where].read("RunnableJobs")
+        active = self._active_shares(where)
+        users = [other for other, each in self._queues.items() if each.environment == queue.environment]
+        used = map(sum, zip(*(self._sampled[user].read("CapacityUsed") for user in users), strict=True))
+        rule = partial(idle_while_waiting, queue.capacity, queue.compute_reservation)
+        return [
+            rule(active=shares, used=int(held), waiting=int(jobs))
+            for shares, held, jobs in zip(active, used, waiting, strict=True)
+        ]
+
+    def _active_shares(self, where: Where) -> Sequence[int]:
+        """Return how many shares of a queue have a job that has not ended, at each look."""
+        shares = [gauges for group, gauges in self._sampled.items() if len(group) > len(where) and group[:2] == where]
+        return [sum(number > 0 for number in numbers) for numbers in zip(*map(_Sampled.unended, shares), strict=True)]
 
 
 _OF_SHARE: Final = frozenset(
@@ -137,14 +187,31 @@ _OF_QUEUE: Final = (_OF_SHARE - {"UsageShare"}) | {
 }
 
 
+_OF_BATCH: Final = frozenset({"JobsPreempted"})
+
+
+def _is_of_share(query: MetricQuery) -> bool:
+    return len(query.dimensions) == 3
+
+
 class _Sampled:
-    """Some attempts, looked at each minute."""
+    """Some attempts, looked at each minute; once for each gauge."""
 
     def __init__(self, pieces: Sequence[_Piece], minutes: range) -> None:
         self._pieces, self._minutes = pieces, minutes
+        self._known: dict[str, Sequence[float]] = {}
 
     def read(self, gauge: str) -> Sequence[float]:
         """Return the values of a gauge, one for each minute."""
+        if gauge not in self._known:
+            self._known[gauge] = self._values(gauge)
+        return self._known[gauge]
+
+    def unended(self) -> list[float]:
+        """Return how many jobs have come and not ended, at each look."""
+        return self._level((piece.waits_from, piece.end, 1) for piece in self._pieces)
+
+    def _values(self, gauge: str) -> Sequence[float]:
         match gauge:
             case "RunnableJobs":
                 return self._level((piece.waits_from, piece.start, 1) for piece in self._pieces)
@@ -155,7 +222,9 @@ class _Sampled:
             case "OldestWaitSeconds":
                 return self._oldest()
             case "SucceededJobs":
-                return self._ends()
+                return self._ends(preempted=False)
+            case "JobsPreempted":
+                return self._ends(preempted=True)
             case "CollectorRuns":
                 return [1] * len(self._minutes)
         return [0] * len(self._minutes)  # LaunchingJobs, FailedJobs: a simulation has neither
@@ -188,10 +257,10 @@ class _Sampled:
             values.append((at - waiting[0][0]) // 1000 if waiting else 0)
         return [float(value) for value in values]
 
-    def _ends(self) -> list[float]:
+    def _ends(self, *, preempted: bool) -> list[float]:
         counts = [0] * len(self._minutes)
         for piece in self._pieces:
-            if not piece.is_preempted:
+            if piece.is_preempted is preempted:
                 counts[min((piece.end - self._minutes.start) // MINUTE, len(self._minutes) - 1)] += 1
         return [float(count) for count in counts]
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 GAUGE_NAMESPACE: Final = "fairshare"
 """CloudWatch namespace of the gauges; the same as in `fairshare.metrics.gauges`."""
 
+_BATCH_NAMESPACE: Final = "AWS/Batch"
+"""Of what AWS Batch publishes of its queues; the same as in `fairshare.metrics.ports`."""
+
 _LONGEST_NAME: Final = 255
 """Characters in the name of an alarm
 (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html)."""
@@ -43,7 +46,7 @@ def desired_alarms(project: Project, tags: Mapping[str, str]) -> tuple[DesiredAl
     return tuple(
         _desired(project, key, default, share, topic, tags)
         for key, queue in project.queues.items()
-        for default in project.alarms.of_queue(key)
+        for default in project.alarms.of_queue(key, queue.kind)
         for share in _watched(default, queue)
     )
 
@@ -53,9 +56,9 @@ def _watched(default: AlarmDefault, queue: QueueConfig) -> Iterator[str | None]:
     if default.scope == "queue":
         yield None
         return
-    entries = () if queue.fairshare is None else tuple(queue.fairshare.shares)
-    yield from (entry for entry in entries if not entry.endswith("*"))
-    if default.also_of_queue and (not entries or any(entry.endswith("*") for entry in entries)):
+    yield from queue.share_names
+    has_others = queue.fairshare is not None and len(queue.fairshare.shares) > len(queue.share_names)
+    if default.also_of_queue and (has_others or not queue.share_names):
         yield None
 
 
@@ -68,10 +71,8 @@ def _desired(
     tags: Mapping[str, str],
 ) -> DesiredAlarm:
     key = "-".join([queue, default.id.replace("_", "-"), *([] if share is None else [share])])
-    dimensions = (("Stack", project.stack), ("Queue", project.resource_name(queue)))
-    where = dimensions if share is None else (*dimensions, ("Share", share))
     definition = AlarmDefinition(
-        metrics=_metrics(default, where),
+        metrics=_metrics(default, _dimensions(project, queue, share, default)),
         comparison_operator=default.comparison_operator,
         threshold=default.threshold,
         evaluation_periods=default.evaluation_periods,
@@ -84,11 +85,19 @@ def _desired(
     return DesiredAlarm(_fitting(project.resource_name(key)), key, definition, tags)
 
 
+def _dimensions(project: Project, queue: str, share: str | None, default: AlarmDefault) -> tuple[tuple[str, str], ...]:
+    name = project.resource_name(queue)
+    if default.is_of_batch:
+        return (("JobQueueName", name),)
+    found = (("Stack", project.stack), ("Queue", name))
+    return found if share is None else (*found, ("Share", share))
+
+
 def _metrics(default: AlarmDefault, where: tuple[tuple[str, str], ...]) -> tuple[AlarmMetric, ...]:
     gauges = tuple(
         AlarmMetric(
             id=f"m{number}",
-            namespace=GAUGE_NAMESPACE,
+            namespace=_BATCH_NAMESPACE if default.is_of_batch else GAUGE_NAMESPACE,
             name=gauge,
             dimensions=where,
             statistic=default.statistic,

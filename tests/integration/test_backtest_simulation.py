@@ -19,7 +19,9 @@ service_environments:
 queues:
   train:
     service_environment: pool
-    fairshare: {share_decay_seconds: 86400, shares: {HIGHPRI: {weight_factor: 1}, LOWPRI: {weight_factor: 3}}}
+    fairshare:
+      share_decay_seconds: 86400
+      shares: {HIGHPRI: {weight_factor: 1}, LOWPRI: {weight_factor: 3}, QUIET: {weight_factor: 9}}
 """
 MONDAY = """\
 duration: 1d
@@ -55,6 +57,8 @@ def test_alarms_of_the_project_over_a_simulation(monday: Any) -> None:
     alarms = {alarm["name"]: alarm for alarm in found["alarms"]}
     waits = next(alarm for name, alarm in alarms.items() if "oldest-wait" in name and name.endswith("LOWPRI"))
     assert waits["would_have_fired"], "forty jobs of two hours on what is left of four instances"
+    quiet = next(alarm for name, alarm in alarms.items() if "oldest-wait" in name and name.endswith("QUIET"))
+    assert quiet["would_have_fired"] == [], "a share without jobs waits for nothing"
     silent = next(alarm for name, alarm in alarms.items() if "silent" in name)
     assert silent["would_have_fired"] == []
 

@@ -43,7 +43,7 @@ def template(desired: Desired, access: Access) -> dict[str, Any]:
         **_dashboards(desired.dashboards),
         **_people(access, desired),
         **event_resources(desired.stack, tuple(queues.values())),
-        **collector_resources(desired.stack, tuple(queues), tuple(queues.values())),
+        **collector_resources(access, tuple(queues), tuple(queues.values())),
     }
     if len(resources) > _MOST_RESOURCES:
         raise InfeasibleError(

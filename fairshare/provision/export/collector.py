@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from fairshare.provision.export.access import Access
 from fairshare.provision.export.events import DEAD_LETTERS, STATE_CHANGE, queue_pattern
 from fairshare.provision.export.iam import Grant, collector, policy_document, trust_document
 from fairshare.provision.export.template import Resource, attribute, ref, substituted
@@ -27,11 +28,11 @@ _KEPT_DAYS: Final = 30
 _SERVICE: Final = "lambda.amazonaws.com"
 
 
-def collector_resources(stack: str, queues: Sequence[str], queue_ids: Sequence[str]) -> dict[str, Resource]:
+def collector_resources(access: Access, queues: Sequence[str], queue_ids: Sequence[str]) -> dict[str, Resource]:
     """Return the function, its role, its log, what starts it and the leave to do so, by logical id.
 
     Args:
-        stack: name of the stack.
+        access: what it may do, to the queues of the stack.
         queues: names of its job queues.
         queue_ids: their logical ids.
     """
@@ -44,7 +45,7 @@ def collector_resources(stack: str, queues: Sequence[str], queue_ids: Sequence[s
         "CollectorSchedule": {"Description": "Publishes the gauges.", "ScheduleExpression": every},
         "CollectorEndsRule": {"Description": "Counts the ends of jobs.", "EventPattern": ends},
     }
-    found = {_LOG: _log_group(stack), _ROLE: _role(), _FUNCTION: _function(stack, queues)}
+    found = {_LOG: _log_group(access.stack), _ROLE: _role(access), _FUNCTION: _function(access.stack, queues)}
     for name, trigger in rules.items():
         found |= {name: _rule(trigger), f"{name}Permission": _permission(name)}
     return found
@@ -55,14 +56,15 @@ def _log_group(stack: str) -> Resource:
     return Resource("AWS::Logs::LogGroup", properties, HAS_COLLECTOR, holds_data=True)
 
 
-def _role() -> Resource:
+def _role(access: Access) -> Resource:
     """Its own work, its log, and the queue for events that it failed to handle."""
     lines = PSEUDO.arn("logs", f"log-group:${{{_LOG}}}:*")
     runtime = (
         Grant("WriteOwnLog", ("logs:CreateLogStream", "logs:PutLogEvents"), (lines,)),
         Grant("KeepFailures", ("sqs:SendMessage",), (f"${{{DEAD_LETTERS}.Arn}}",)),
     )
-    policy = {"PolicyName": "collector", "PolicyDocument": substituted(policy_document((*collector(), *runtime)))}
+    document = policy_document((*collector(access), *runtime))
+    policy = {"PolicyName": "collector", "PolicyDocument": substituted(document)}
     properties = {"AssumeRolePolicyDocument": trust_document(_SERVICE), "Policies": [policy]}
     return Resource("AWS::IAM::Role", properties, HAS_COLLECTOR)
 

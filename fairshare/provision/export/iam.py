@@ -198,7 +198,7 @@ def admin(access: Access) -> tuple[Grant, ...]:
     )
 
 
-def collector() -> tuple[Grant, ...]:
+def collector(access: Access) -> tuple[Grant, ...]:
     """Publish the gauges of every queue (`fairshare metrics publish`)."""
     return (
         Grant(
@@ -212,6 +212,7 @@ def collector() -> tuple[Grant, ...]:
             ),
             EVERYTHING,
         ),
+        Grant("ListQuotaShares", ("batch:ListQuotaShares",), _arns(access, "job-queue", access.quota_queues)),
         Grant(
             "PublishGauges",
             ("cloudwatch:PutMetricData",),
@@ -266,7 +267,7 @@ def policies_of(access: Access) -> dict[str, dict[str, Any]]:
         for queue, share in access.quota_shares
     }
     grants = {"admin": admin(access), "viewer": viewer(access), **submitters}
-    grants |= {"collector": collector(), "execution-role": execution(access)}
+    grants |= {"collector": collector(access), "execution-role": execution(access)}
     documents = {name: policy_document(each) for name, each in grants.items()}
     account = None if access.place.account == "*" else access.place.account
     return documents | {"execution-role-trust": trust_document(TRAINING, account)}

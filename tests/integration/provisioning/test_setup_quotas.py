@@ -92,6 +92,28 @@ def test_the_plan_says_who_owns_lends_and_borrows(quotas: Any) -> None:
     )
     assert any(line.startswith("+ quota share sweep/TEAMB 3 x ml.c5.2xlarge; LEND") for line in lines)
     assert any("quota shares" in line and "job queue" in line for line in lines)
+    assert any(line.startswith("+ service environment sweep 8 x ml.c5.2xlarge") for line in lines)
+
+
+def test_the_plan_says_what_lint_finds_and_is_made_nevertheless(quotas: Any) -> None:
+    assert quotas.text("setup", "--dry-run") == 0
+    assert "Lint" not in quotas.out
+    rewrite("    time_limits: {insufficient_capacity: 4h, misconfiguration: 10m}\n", "")
+    rewrite("{ml.c5.2xlarge: 3}, sharing: LEND}", "{ml.c5.2xlarge: 2}, sharing: LEND}")
+
+    assert quotas.text("setup", "--dry-run") == 0
+    text = quotas.out[quotas.out.index("Lint:") :]
+    assert text.splitlines()[0] == "Lint: 2 findings in fairshare.yaml"
+    first, second = text.splitlines()[1:3]
+    assert first.startswith("  P08  line 6  a job that can never start blocks the head of queue sweep for ever")
+    assert second.startswith("  P10  line 9  quota shares of queue sweep own 7 of 8 ml.c5.2xlarge")
+    assert text.splitlines()[3] == "  What to change: `fairshare policy lint`."
+
+    assert quotas("setup", "--yes") == 0
+    assert [finding["code"] for finding in quotas.document["lint"]] == ["P08", "P10"]
+    assert set(quotas.document["lint"][0]) == {"code", "file", "line", "column", "message", "change"}
+    assert quotas("policy", "lint") == 5
+    assert quotas("setup", "--dry-run", "--detailed-exitcode") == 0
 
 
 def test_what_changes_is_shown_field_by_field_and_put_right(quotas: Any, batch: Any) -> None:
@@ -227,3 +249,18 @@ def test_a_queue_of_others_with_quota_shares_is_used_as_it_is(quotas: Any, batch
     assert quotas.document["requests"][0]["quota_share"] == "ML"
     assert quotas("submit", "train.py", "-q", arn, "--quota-share", "MX", *flags) == 2
     assert 'unknown quota share "MX" in queue theirs' in quotas.error
+
+
+def test_a_quota_share_without_jobs_has_gauges_so_its_alarm_has_data(quotas: Any) -> None:
+    rewrite("alarms: {enabled: false}\n", "alarms: {dashboard: false}\n")
+    assert quotas("setup", "--yes") == 0
+    made = {change["name"]: change for change in quotas.document["changes"] if change["resource_type"] == "alarm"}
+    assert {"lab-sweep-oldest-wait-TEAMA", "lab-sweep-oldest-wait-TEAMB", "lab-sweep-preemptions"} <= made.keys()
+    assert quotas("setup", "--dry-run", "--detailed-exitcode") == 0
+
+    assert quotas("metrics", "publish") == 0
+    (queue,) = quotas.document["queues"]
+    assert [(share["share_identifier"], share["gauges"]["OldestWaitSeconds"]) for share in queue["shares"]] == [
+        ("TEAMA", 0),
+        ("TEAMB", 0),
+    ]

@@ -159,3 +159,21 @@ def test_assertions_on_quota_shares(cli):
     assert cli("policy", "test", "-o", "json") == 5
     # TEAMB gets back what it lent as soon as it asks; TEAMA has more jobs than instances.
     assert [each["passed"] for each in json.loads(cli.out)["assertions"]] == [True, False]
+
+
+def test_preemptions_where_nothing_is_preempted(cli):
+    (cli.cwd / "fairshare.yaml").write_text(
+        "version: 1\nstack: s\n"
+        "service_environments: {pool: {capacity_limits: {ml.c5.2xlarge: 8}}, cpu: "
+        "{capacity: 8, instance_types: [ml.c5.2xlarge]}}\n"
+        "queues:\n  line: {service_environment: cpu, fifo: true}\n  q:\n    service_environment: pool\n"
+        "    quota_shares: {TEAMA: {capacity_limits: {ml.c5.2xlarge: 5}, sharing: LEND}}\n"
+        "defaults: {queue: line}\npolicy_tests: [preemptions < 1 on day.yaml]\n"
+    )
+    (cli.cwd / "day.yaml").write_text(
+        "duration: 1h\nstreams: {TEAMA: {arrivals: {fixed: {every: 30m}}, run_time: 1m}}\n"
+    )
+    assert cli("policy", "test") == 2
+    assert '"preemptions < 1 on day.yaml": the jobs of day.yaml go to line, where nothing is ever preempted' in cli.err
+    assert "choose a queue with quota shares: -q q" in cli.err
+    assert cli("policy", "test", "-q", "q") == 0

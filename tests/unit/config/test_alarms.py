@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairshare.config.alarms import DEFAULT_ALARMS
+from fairshare.config.alarms import DEFAULT_ALARMS, AlarmsSection
 from fairshare.config.durations import format_duration
 from fairshare.metrics.gauges import GAUGES
+from fairshare.metrics.queue import COUNTS
 
 TOPIC = "arn:aws:sns:us-west-2:111122223333:ops"
 
@@ -17,21 +18,35 @@ TOPIC = "arn:aws:sns:us-west-2:111122223333:ops"
 def alarms_of(read_project, vary):
     def read(alarms: str, queue: str = "gpu"):
         project = read_project(vary(("alarms: {}", f"alarms: {alarms}")))
-        return {alarm.id: alarm for alarm in project.alarms.of_queue(queue)}
+        return {alarm.id: alarm for alarm in project.alarms.of_queue(queue, project.queues[queue].kind)}
 
     return read
 
 
-def test_every_alarm_is_on_by_default(alarms_of):
-    assert tuple(alarms_of("{}").values()) == DEFAULT_ALARMS
+FAIR = {alarm.id for alarm in DEFAULT_ALARMS} - {"preemptions"}
+FIFO = FAIR - {"share_starved"}
+
+
+def test_every_alarm_of_its_kind_of_queue_is_on_by_default(alarms_of, read_project):
+    assert tuple(alarms_of("{}").values()) == tuple(alarm for alarm in DEFAULT_ALARMS if alarm.id in FAIR)
+    assert alarms_of("{}", "batch").keys() == FIFO
+    assert {alarm.id for alarm in AlarmsSection().of_queue("any", "quota shares")} == FIFO | {"preemptions"}
+
+
+def test_preemptions_have_a_threshold_in_jobs(alarms_of):
+    section = AlarmsSection.model_validate({"preemptions": {"threshold": 3}})
+    (alarm,) = (alarm for alarm in section.of_queue("any", "quota shares") if alarm.id == "preemptions")
+
+    assert (alarm.threshold, alarm.period) == (3, 3600)
 
 
 def test_the_defaults_watch_gauges_that_are_published_and_say_what_to_do():
     gauges = {gauge.name: gauge for gauge in GAUGES}
     for default in DEFAULT_ALARMS:
-        for name in default.gauges:
+        for name in () if default.is_of_batch else default.gauges:
             assert gauges[name].of_share if default.scope == "share" else gauges[name].of_queue, default.id
             assert gauges[name].of_queue or not default.also_of_queue, default.id
+        assert not default.is_of_batch or (set(default.gauges) <= set(COUNTS) and default.scope == "queue"), default.id
         assert default.datapoints_to_alarm <= default.evaluation_periods
         assert default.missing_because
         assert len(default.description) <= 1024  # API_PutMetricAlarm
@@ -64,8 +79,8 @@ def test_without_datapoints_to_alarm_all_periods_must_breach(alarms_of, settings
 def test_an_alarm_can_be_off_and_a_queue_can_have_it_all_the_same(alarms_of, off):
     text = f"{{utilization_low: {off}, queues: {{batch: {{utilization_low: on, blocked: {off}}}}}}}"
 
-    assert alarms_of(text).keys() == {alarm.id for alarm in DEFAULT_ALARMS} - {"utilization_low"}
-    assert alarms_of(text, "batch").keys() == {alarm.id for alarm in DEFAULT_ALARMS} - {"blocked"}
+    assert alarms_of(text).keys() == FAIR - {"utilization_low"}
+    assert alarms_of(text, "batch").keys() == FIFO - {"blocked"}
 
 
 def test_what_a_queue_says_wins_key_by_key(alarms_of):

@@ -251,6 +251,10 @@ def test_c11_sweep_values_lose_no_zeros(read_jobs: Read) -> None:
         ("source: {dir: src}", "5 entry is missing in jobs[0].source | write {dir: src, entry: train.py}"),
         ("source: [a]", "5 jobs[0].source: must be a mapping, not a list | write {dir: src, entry: train.py}"),
         ("compute: {instance_count: 0}", "31 jobs[0].compute.instance_count: must be at least 1, not 0"),
+        (
+            "compute: {instance_count: 2147483648}",
+            "31 jobs[0].compute.instance_count: must be at most 2147483647, not 2147483648",
+        ),
         ("compute: {volume_size_gb: 0}", "31 jobs[0].compute.volume_size_gb: must be at least 1, not 0"),
         (
             "compute: {instance_typ: ml.g6.xlarge}",

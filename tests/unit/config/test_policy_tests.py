@@ -64,3 +64,55 @@ def test_a_bound_that_is_reached() -> None:
     assert not parse_policy_test("A max wait < 10").holds(10)
     assert parse_policy_test("no share waits > 10").holds(10)
     assert not parse_policy_test("no share waits >= 10").holds(10)
+
+
+QUEUES = """\
+version: 1
+stack: a
+service_environments: {gpu: {capacity: 1, instance_types: [ml.g6.xlarge]}, sweep: {capacity_limits: {ml.g6.xlarge: 1}}}
+queues:
+  gpu: {service_environment: gpu, fairshare: {shares: {HIGHPRI: {weight_factor: 1}}}}
+"""
+QUOTAS = """\
+  sweep:
+    service_environment: sweep
+    quota_shares: {TEAMA: {capacity_limits: {ml.g6.xlarge: 1}, sharing: LEND}}
+"""
+
+
+@pytest.mark.parametrize(
+    "claim", ["TEAMA preemptions <= 5", "sweep/TEAMA preemptions < 1", "preemptions <= 5 on a.yaml"]
+)
+def test_preemptions_can_be_asserted_of_quota_shares(claim: str) -> None:
+    assert parse_project(f"{QUEUES}{QUOTAS}policy_tests: [{claim}]\n", Path("fairshare.yaml")).policy_tests
+
+
+@pytest.mark.parametrize(
+    ("queues", "claim", "message", "hint"),
+    [
+        (
+            QUEUES,
+            "HIGHPRI preemptions <= 5",
+            '"HIGHPRI preemptions <= 5": nothing is ever preempted on a fair-share or FIFO queue, and this file has no '
+            "others",
+            "remove it, or give a queue quota_shares",
+        ),
+        (QUEUES, "preemptions <= 5", "nothing is ever preempted on a fair-share or FIFO queue", "remove it"),
+        (
+            QUEUES + QUOTAS,
+            "HIGHPRI preemptions <= 5",
+            '"HIGHPRI preemptions <= 5": HIGHPRI is no quota share, and nothing else is ever preempted',
+            "quota shares: TEAMA",
+        ),
+        (QUEUES + QUOTAS, "TEAM preemptions <= 5", "TEAM is no quota share", "did you mean TEAMA?"),
+    ],
+)
+def test_preemptions_of_what_is_never_preempted(queues: str, claim: str, message: str, hint: str) -> None:
+    text = f"{queues}policy_tests:\n  - utilization > 5%\n  - {claim}\n"
+    with pytest.raises(InvalidFileError) as refused:
+        parse_project(text, Path("fairshare.yaml"))
+
+    (problem,) = refused.value.problems
+    assert (problem.line, problem.column, problem.key) == (text.count("\n"), 5, "policy_tests[1]")
+    assert message in problem.message
+    assert hint in problem.hint

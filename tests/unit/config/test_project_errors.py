@@ -217,6 +217,11 @@ def test_at_most_500_shares(project_problems: Problems, with_shares: Shares) -> 
         ("share_decay_seconds: 3600", "share_decay_seconds: 604801", "must be at most 604800, not 604801"),
         ("share_decay_seconds: 3600", "share_decay_seconds: -1", '"-1" is not a duration: it cannot be negative'),
         ("compute_reservation: 0", "compute_reservation: 100", "must be at most 99, not 100"),
+        (
+            "capacity: 8,",
+            "capacity: 2147483648,",
+            "service_environments.cpu.capacity: must be at most 2147483647, not 2147483648",
+        ),
         ("    priority: 10\n", "    priority: 1001\n", "must be at most 1000, not 1001"),
         ("max_runtime: 24h", "max_runtime: 0", "must be at least 1, not 0"),
         ("fifo: true", "fifo: yes", 'must be true or false, not "yes"'),

@@ -103,6 +103,18 @@ def test_a_borrow_limit_is_in_per_cent(
         ("borrow_limit: 100", "borrow_limit: -2", "must be at least -1, not -2"),
         ("borrow_limit: 100", "borrow_limit: half", 'must be a whole number, not "half"'),
         ("in_share_preemption: true", "in_share_preemption: ENABLED", 'must be true or false, not "ENABLED"'),
+        ("borrow_limit: 100", "borrow_limit: 2147483648", "must be at most 2147483647, not 2147483648"),
+        (
+            "sweep: {capacity_limits: {ml.c5.2xlarge: 8,",
+            "sweep: {capacity_limits: {ml.c5.2xlarge: 2147483648,",
+            "4:44 service_environments.sweep.capacity_limits.ml.c5.2xlarge: must be at most 2147483647, not 2147483648",
+        ),
+        (
+            "TEAMB: {capacity_limits: {ml.c5.2xlarge: 3}",
+            "TEAMB: {capacity_limits: {ml.c5.2xlarge: 3000000000}",
+            "11:48 queues.sweep.quota_shares.TEAMB.capacity_limits.ml.c5.2xlarge: must be at most 2147483647, not "
+            "3000000000",
+        ),
         (
             "TEAMB: {capacity_limits: {ml.c5.2xlarge: 3}, sharing: LEND}",
             "TEAMB: {sharing: LEND}",

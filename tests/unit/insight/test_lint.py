@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,16 @@ from fairshare.config.project import load_project, parse_project
 from fairshare.insight.lint import find_traps
 from fairshare.insight.traps import Trap
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
+SNIPPETS = [
+    pytest.param(text if "version:" in text else f"version: 1\nstack: docs\n{text}", id=f"{page.name}-{number}")
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for number, text in enumerate(
+        re.findall(r"^```yaml\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    )
+    if "service_environments:" in text
+]
 
 SOUND = """\
 version: 1
@@ -50,6 +60,15 @@ def test_the_examples_have_no_traps(folder: Path) -> None:
     files = [load_job_file(path) for path in folder.glob("jobs*.yaml")]
 
     assert find_traps(load_project(folder / "fairshare.yaml"), files) == []
+
+
+def test_there_are_snippets_of_project_files_to_check() -> None:
+    assert len(SNIPPETS) >= 2
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_the_project_files_in_the_docs_have_no_traps(snippet: str) -> None:
+    assert find_traps(parse_project(snippet, Path("fairshare.yaml"))) == []
 
 
 def test_inverted_weights() -> None:

@@ -67,6 +67,8 @@ def test_quota_shares_in_numbers(job):
     assert (shares["TEAMB"]["RunnableJobs"], shares["TEAMB"]["OldestWaitSeconds"]) == (1, 300)
     assert (shares["TEAMC"]["FailedJobs"], shares["TEAMB"]["FailedJobs"]) == (1, 0)
     assert "TargetShare" not in shares["TEAMA"]
+    (quiet,) = gauges_of(QueueFacts("q", 8, quota_shares=("TEAMD",)), [], now=NOW).shares.values()
+    assert (quiet["RunnableJobs"], quiet["OldestWaitSeconds"], quiet["CapacityUsed"], quiet["UsageShare"]) == (0,) * 4
     assert gauges_of_end("q", "search", gone[0]).shares == {"TEAMC": {"SucceededJobs": 0, "FailedJobs": 1}}
 
 

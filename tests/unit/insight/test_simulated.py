@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairshare.insight.simulated import MINUTE, SimulatedGauges, backtest_simulation, policy_of
+from fairshare.insight.simulated import MINUTE, QueuePlace, SimulatedGauges, backtest_simulation, policy_of
 from fairshare.metrics.backtest import queries_of
 from fairshare.metrics.ports import AlarmState, MetricQuery
 from fairshare.model import AlarmDefinition, AlarmMetric, UsageError
@@ -39,8 +39,18 @@ POLICY: dict[str, Any] = {
 }
 
 
-def values(name: str, share: str | None = None, period: int = 60, statistic: str = "Average") -> list[float]:
-    gauges = SimulatedGauges(POLICY, "lab", lambda key: f"lab-{key}", lambda key: "gpu")
+def place(key: str) -> QueuePlace:
+    return QueuePlace(f"lab-{key}", "gpu", ("HIGH", "LOW", "QUIET"))
+
+
+def values(
+    name: str,
+    share: str | None = None,
+    period: int = 60,
+    statistic: str = "Average",
+    policy: dict[str, Any] = POLICY,
+) -> list[float]:
+    gauges = SimulatedGauges(policy, "lab", place)
     where = WHERE if share is None else (*WHERE, ("Share", share))
     query = MetricQuery("fairshare", name, where, period, statistic)
     return [point.value for point in gauges.series([query], 0, gauges.end)[query]]
@@ -64,6 +74,30 @@ def test_gauges_of_a_share() -> None:
     assert values("OldestWaitSeconds", "LOW") == [0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0]
     waits = values("OldestWaitSeconds", "HIGH")
     assert waits == [0, 0, 0, 180, 240, 300, 360, 420, 0, 0, 0], "a preempted job waits again, since it was submitted"
+
+
+def test_a_share_without_jobs_has_gauges_at_zero() -> None:
+    assert values("OldestWaitSeconds", "QUIET") == values("UsageShare", "QUIET") == [0] * 11
+
+
+def test_what_is_reserved_is_not_idle() -> None:
+    """Half of 4 while one share is active, three quarters while two are: b waits with 4 used, then a with 2."""
+    reserved = {**POLICY, "compute_reservation": {"gpu": 50}}
+    assert values("IdleCapacityWhileWaiting", policy=reserved) == [0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0]
+
+
+def test_what_another_queue_of_the_environment_holds_is_not_idle() -> None:
+    other = start("c", "other/HIGH", 1, 0, 4, 6)
+    assert values("IdleCapacityWhileWaiting", policy={**POLICY, "starts": [*POLICY["starts"], other]}) == [
+        *(0, 0, 0, 2, 1, 1, 2, 2, 0, 0, 0)
+    ]
+
+
+def test_preemptions_are_told_as_aws_batch_tells_them() -> None:
+    gauges = SimulatedGauges(POLICY, "lab", place)
+    query = MetricQuery("AWS/Batch", "JobsPreempted", (("JobQueueName", "lab-gpu"),), 60, "Sum")
+
+    assert [(point.at, point.value) for point in gauges.series([query], 0, gauges.end)[query]] == [(3 * MINUTE, 1)]
 
 
 def test_periods_and_statistics() -> None:
@@ -93,7 +127,7 @@ def alarm(name: str, threshold: float, share: str | None = None, periods: int = 
 
 
 def test_an_alarm_fires_at_the_minute_at_which_it_would_have() -> None:
-    gauges = SimulatedGauges(POLICY, "lab", lambda key: f"lab-{key}", lambda key: "gpu")
+    gauges = SimulatedGauges(POLICY, "lab", place)
     alarms = [
         ("waits", alarm("OldestWaitSeconds", 200, "HIGH")),
         ("never", alarm("OldestWaitSeconds", 10_000, "HIGH")),
@@ -123,12 +157,12 @@ def test_a_document_says_which_policy() -> None:
         policy_of({"kind": "Run"}, None)
     bare = {key: value for key, value in POLICY.items() if key != "starts"}
     with pytest.raises(UsageError) as refused:
-        SimulatedGauges(bare, "lab", str, str)
+        SimulatedGauges(bare, "lab", place)
     assert refused.value.hint == "make it with `fairshare simulate ... --starts -o json`"
 
 
 def test_nothing_is_known_of_the_time_before_but_that_the_collector_ran() -> None:
-    gauges = SimulatedGauges(POLICY, "lab", lambda key: f"lab-{key}", lambda key: "gpu")
+    gauges = SimulatedGauges(POLICY, "lab", place)
     used, runs = (MetricQuery("fairshare", name, WHERE, 60) for name in ("CapacityUtilization", "CollectorRuns"))
     found = gauges.series([used, runs], -10 * MINUTE, 2 * MINUTE)
     assert [point.at for point in found[used]] == [0, MINUTE]

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from fairshare.config.alarms import AlarmsSection
-from fairshare.config.project import FairshareConfig, QueueConfig
+from fairshare.config.project import FairshareConfig, QueueConfig, QuotaShareConfig
 from fairshare.metrics.gauges import NAMESPACE
-from fairshare.model import OWNER_TAG, Alarm, InfeasibleError, ResourceType
+from fairshare.metrics.ports import QUEUE_NAMESPACE
+from fairshare.model import OWNER_TAG, Alarm, InfeasibleError, ResourceType, SharingStrategy
 from fairshare.provision.alarms import GAUGE_NAMESPACE
 from fairshare.provision.compare import changed_fields, number_text
 from fairshare.provision.desired import desired_state
@@ -100,6 +101,30 @@ def test_shares_that_a_prefix_stands_for_are_watched_together(project):
         "gpu-oldest-wait",
         "gpu-share-starved-A",
     ]
+
+
+def test_quota_shares_have_alarms_of_their_own_and_none_for_what_they_do_not_publish(project):
+    shares = {
+        name: QuotaShareConfig(capacity_limits={"ml.c5.2xlarge": 4}, sharing=SharingStrategy.LEND) for name in "AB"
+    }
+    queues = {"gpu": QueueConfig(service_environment="gpu", quota_shares=shares)}
+    desired = desired_state(project(queues=queues, alarms=section()))
+
+    by_key = {alarm.key: alarm.definition for alarm in desired.alarms}
+    assert list(by_key) == [
+        "gpu-blocked",
+        "gpu-oldest-wait-A",
+        "gpu-oldest-wait-B",
+        "gpu-failure-rate",
+        "gpu-capacity-idle",
+        "gpu-utilization-low",
+        "gpu-preemptions",
+        "gpu-collector-silent",
+    ]
+    assert by_key["gpu-oldest-wait-B"].metrics[0].dimensions[-1] == ("Share", "B")
+    (metric,) = by_key["gpu-preemptions"].metrics
+    assert (metric.namespace, metric.name, metric.statistic) == (QUEUE_NAMESPACE, "JobsPreempted", "Sum")
+    assert metric.dimensions == (("JobQueueName", "ml-gpu"),)
 
 
 def test_an_expression_alarm_watches_the_expression(wanted):

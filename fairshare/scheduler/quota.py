@@ -2,10 +2,11 @@
 
 Each quota share is a queue of its own, with a head of its own: one that is blocked does not hold up another. A pass
 
-1. places jobs on their share's own capacity;
-2. sets aside what waiting jobs are still owed of their shares' own capacity, so that nobody borrows it meanwhile;
-3. gives what is idle after that to borrowers, first in, first out by the age of the heads;
-4. stops attempts for those who are owed, and for higher priorities (`fairshare.scheduler.preemption`).
+1. gives what was taken back to those it was taken back for (`Claim`);
+2. places jobs on their share's own capacity;
+3. sets aside what waiting jobs are still owed of their shares' own capacity, so that nobody borrows it meanwhile;
+4. gives what is idle after that to borrowers, first in, first out by the age of the heads;
+5. stops attempts for those who are owed, and for higher priorities (`fairshare.scheduler.preemption`).
 
 Inside a share: higher priority first, then older. The arithmetic is in `fairshare.scheduler.books`.
 
@@ -21,10 +22,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import ClassVar, Final, Self
 
+from fairshare.model import JobStatus
 from fairshare.scheduler.books import Books, Terms, obstacle
 from fairshare.scheduler.commands import Blocking, EngineOptions
 from fairshare.scheduler.heads import NO_CAPACITY, TOO_LARGE, BlockedReason, HeadOfLine, over_quota
-from fairshare.scheduler.jobs import EngineJob
+from fairshare.scheduler.jobs import EngineJob, Preemption
 from fairshare.scheduler.outcomes import EngineSnapshot
 from fairshare.scheduler.positions import Positions
 from fairshare.scheduler.preemption import Preemptor
@@ -39,6 +41,18 @@ DemandByType = tuple[tuple[str, int], ...]
 
 Owed = list[tuple[str, DemandByType]]
 """What is set aside in a pass: a quota share, and what a job needs."""
+
+
+@dataclass(slots=True)
+class Claim:
+    """A job for which borrowed capacity is being taken back, and the jobs that are still to be stopped for it.
+
+    It goes first when the last of them has stopped. Otherwise a larger job of its own share, stopped at the same time,
+    might borrow once more what others are owed, be stopped for them again, and so on without end.
+    """
+
+    job: EngineJob
+    stopping: set[str]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -95,6 +109,8 @@ class QuotaQueue(Queue[QuotaShare]):
         """What the shares hold under their present terms; None: those changed."""
         self._obstacles: dict[tuple[str, DemandByType], str | None] = {}
         """What was found, under the same terms."""
+        self._claims: dict[str, Claim] = {}
+        """By job, the oldest first."""
 
     # -- shares ------------------------------------------------------------------------------------------------------
 
@@ -164,6 +180,8 @@ class QuotaQueue(Queue[QuotaShare]):
         """Choose the jobs to place at this instant."""
         placed: list[EngineJob] = []
         books = self._kept_books(environment)
+        if environment.enabled and self._claims:
+            placed += self._redeem(books, now)
         if environment.enabled and self._waiting and books.has_room:
             owed: Owed = []
             placed += self._fill(self._waiting.values(), books, now)
@@ -173,8 +191,27 @@ class QuotaQueue(Queue[QuotaShare]):
                 books.give_back(name, needs)
         environment.held += sum(job.demand for job in placed)
         for job in placed:
+            self._claims.pop(job.id, None)
             self._has_left(self._share_of(job), job, now)
         return placed, [(share.line, share.head()) for share in self.shares.values()]
+
+    def _redeem(self, books: Books, now: int) -> list[EngineJob]:
+        """Place the jobs whose victims have all stopped, and those before them in their shares that fit as well."""
+        placed: list[EngineJob] = []
+        for claim in [claim for claim in self._claims.values() if not claim.stopping]:
+            del self._claims[claim.job.id]
+            if claim.job.status is not JobStatus.RUNNABLE or claim.job in placed:
+                continue
+            share = self._share_of(claim.job)
+            line = list(share.in_order())
+            for job in line[: line.index(claim.job) + 1]:
+                if job.ready_at <= now and books.fits(share.identifier, job.demand_by_type, may_borrow=False):
+                    books.take(share.identifier, job.demand_by_type)
+                    share.take(job, now)
+                    job.entry += 1  # its entry in the lane is stale
+                    placed.append(job)
+            share.drop_stale()
+        return placed
 
     def _fill(self, shares: Iterable[QuotaShare], books: Books, now: int, owed: Owed | None = None) -> list[EngineJob]:
         """Place what fits, the share with the oldest head first, and return it.
@@ -233,7 +270,13 @@ class QuotaQueue(Queue[QuotaShare]):
             for job in line:
                 if not preemptor.admit(job, may_displace):
                     break
+        self._note_claims(preemptor.victims)
         return preemptor.victims
+
+    def _note_claims(self, victims: Iterable[Victim]) -> None:
+        for victim, kind, for_job in victims:
+            if kind is Preemption.CROSS_SHARE:
+                self._claims.setdefault(for_job.id, Claim(for_job, set())).stopping.add(victim.id)
 
     def _may_preempt(self, environment: Environment) -> bool:
         """Whether there can be a victim: a share with more than its own, or one that displaces its own jobs."""
@@ -268,6 +311,8 @@ class QuotaQueue(Queue[QuotaShare]):
         self._share_of(job).stopping[job.id] = job
 
     def _cross_off(self, job: EngineJob) -> None:
+        for claim in self._claims.values():
+            claim.stopping.discard(job.id)
         if self._books is not None:
             self._books.give_back(job.quota_share, job.demand_by_type)
 

@@ -19,12 +19,6 @@ from fairshare.simulate.workload import WorkJob, Workload, workload_of
 
 TYPES = ("ml.c5.xlarge", "ml.p4d.24xlarge")
 SHARES = ("A", "B", "C")
-SHARING = {
-    "A": [SharingStrategy.LEND_AND_BORROW],
-    "B": [SharingStrategy.LEND, SharingStrategy.RESERVE],
-    "C": [SharingStrategy.LEND, SharingStrategy.RESERVE],
-}
-"""One share borrows, and gives back what others need."""
 
 CODES = ("MISCONFIGURATION:SERVICE_ENVIRONMENT_MAX_RESOURCE", "MISCONFIGURATION:QUOTA_MANAGEMENT_LIMIT_EXCEEDED")
 
@@ -37,7 +31,7 @@ def quota_settings(draw: st.DrawFn) -> Setting:
             name=name,
             queue="q",
             capacity_limits=tuple(CapacityLimit(draw(st.integers(1, 3)), kind) for kind in TYPES),
-            sharing=draw(st.sampled_from(SHARING[name])),
+            sharing=draw(st.sampled_from((*SharingStrategy, SharingStrategy.LEND_AND_BORROW))),
             in_share_preemption=draw(st.sampled_from((True, True, False))),
         )
         for name in SHARES

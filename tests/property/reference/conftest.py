@@ -186,6 +186,8 @@ class SlowQuotaQueue(SlowQueue):
         super().__init__(reference, change)
         self.put: dict[str, PutQuotaShare] = {}
         self.closing: set[str] = set()
+        self.claims: dict[str, tuple[Job, list[tuple[Job, int]]]] = {}
+        """Jobs that others were stopped for: those, and which of their attempts."""
 
     def share_of(self, job: Job) -> str:
         return job.asked.quota_share or ""
@@ -261,6 +263,22 @@ class SlowQuotaQueue(SlowQueue):
             owed.append(job)
         return owed
 
+    def take(self, job: Job, now: int) -> None:
+        self.reference.place(self, job, now)
+        self.claims.pop(job.id, None)
+
+    def redeem(self, now: int) -> None:
+        """What was taken back goes to those it was taken back for, or to those before them who own enough."""
+        for job, victims in list(self.claims.values()):
+            if any(victim.status in IN_USE and victim.attempt == attempt for victim, attempt in victims):
+                continue
+            line = self.line(self.share_of(job)) if job.status is JobStatus.RUNNABLE else []
+            for other in line[: line.index(job) + 1] if line else []:
+                held = [each for each in self.jobs() if each.status in IN_USE]
+                if other.may_go_at <= now and self.fits(other, held, borrow=False):
+                    self.take(other, now)
+            self.claims.pop(job.id, None)
+
     def fill(self, now: int, shares: list[str], owed: list[Job], borrow: bool) -> None:
         passed_over: list[Job] = []
         while heads := self.oldest_heads(
@@ -270,7 +288,7 @@ class SlowQuotaQueue(SlowQueue):
             held = [other for other in self.jobs() if other.status in IN_USE]
             fits = self.fits(job, held + owed, borrow)
             if fits and job.may_go_at <= now:
-                self.reference.place(self, job, now)
+                self.take(job, now)
             elif self.reference.options.blocking == "none" and not self.shares[self.share_of(job)].in_share_preemption:
                 line = self.line(self.share_of(job))
                 passed_over += [job] if fits else [other for other in line if other.needs == job.needs]
@@ -339,6 +357,8 @@ class SlowQuotaQueue(SlowQueue):
         self.held = [*left, job]
         for other in gone:
             self.reference.preempt(other, why, job, now)
+            if not inside:
+                self.claims.setdefault(job.id, (job, []))[1].append((other, other.attempt))
         return True
 
     def first_to_go(self, job: Job) -> tuple[Any, ...]:

@@ -129,6 +129,7 @@ class Reference:
 
     def look_at_shares(self, queue: Any, now: int) -> list[Any]:
         if self.enabled:
+            queue.redeem(now)
             queue.fill(now, list(queue.shares), [], borrow=False)
             held = [job for job in queue.jobs() if job.status in IN_USE]
             owed = {share: queue.owed(share, held) for share in queue.shares}

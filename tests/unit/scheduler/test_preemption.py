@@ -261,6 +261,36 @@ def test_nobody_fills_the_room_that_was_made_for_a_job_of_higher_priority(make_q
     assert lab.preempted() == []
 
 
+def crossing(make_quota_lab: MakeLab, stop_takes: float) -> Any:
+    """Two shares whose large jobs borrow of each other what the small jobs behind them are owed."""
+    lab = make_quota_lab({"c5": 2, "p4d": 2})
+    lab.stop_takes = stop_takes
+    lab.share("A", {"c5": 1, "p4d": 1})
+    lab.share("B", {"c5": 1, "p4d": 1})
+    lab.job("first of A", "A", {"c5": 1}, runs=3600)
+    lab.job("first of B", "B", {"p4d": 1}, runs=3600)
+    lab.job("large of A", "A", {"c5": 2}, runs=3600)
+    lab.job("large of B", "B", {"p4d": 2}, runs=3600)
+    lab.job("small of B", "B", {"c5": 1}, runs=3600)
+    lab.job("small of A", "A", {"p4d": 1}, runs=3600)
+    return lab
+
+
+@pytest.mark.parametrize("stop_takes", [0, 20, 120])
+def test_what_was_taken_back_goes_to_the_job_it_was_taken_back_for(make_quota_lab: MakeLab, stop_takes: float) -> None:
+    """The large jobs are first of their shares again; served first, all four would begin and stop without end."""
+    lab = crossing(make_quota_lab, stop_takes)
+    lab.to(3600)
+    lab.to(3600 + stop_takes)
+    assert lab.preempted() == ["large of A", "large of B"]
+    assert lab.in_use() == {"small of A", "small of B"}
+    lab.to(20_000)
+    assert lab.preempted() == []
+    assert {job.id for job in lab.engine.jobs() if job.status is JobStatus.SUCCEEDED} == {
+        *("first of A", "first of B", "large of A", "large of B", "small of A", "small of B")
+    }
+
+
 # -- what becomes of it ------------------------------------------------------------------------------------------------
 
 

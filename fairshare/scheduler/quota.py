@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, takewhile
+from operator import is_not
 from typing import ClassVar, Final, Self
 
 from fairshare.model import JobStatus
@@ -203,8 +205,8 @@ class QuotaQueue(Queue[QuotaShare]):
             if claim.job.status is not JobStatus.RUNNABLE or claim.job in placed:
                 continue
             share = self._share_of(claim.job)
-            line = list(share.in_order())
-            for job in line[: line.index(claim.job) + 1]:
+            before = list(takewhile(partial(is_not, claim.job), share.in_order()))
+            for job in (*before, claim.job):
                 if job.ready_at <= now and books.fits(share.identifier, job.demand_by_type, may_borrow=False):
                     books.take(share.identifier, job.demand_by_type)
                     share.take(job, now)

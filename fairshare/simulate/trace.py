@@ -40,6 +40,8 @@ ALL: Final = "all"
 """The share of every job when no column says one."""
 
 _MAX_PROBLEMS: Final = 20
+_UNKNOWN: Final = "none"
+"""The share of jobs whose field is empty."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ class _Reader:
                     jobs.append(job)
         if self._problems:
             raise InvalidFileError(self._problems)
+        if "share" in self._mapped:
+            jobs = _with_named_shares(jobs, self._mapped["share"])
         return workload_of(self._path.name, jobs, left_out=self._left_out, assumptions=self._assumptions())
 
     def _job_reader(self, header: Sequence[str]) -> Callable[[int, Row], WorkJob | None]:
@@ -191,22 +195,20 @@ class _Reader:
 
 
 def _share_reader(column: str | None, header: Sequence[str]) -> Callable[[Row], str]:
-    """Return a reader of shares; a share that is a bare number gets its column's name before it: ``user12``."""
     if column is None:
         return lambda row: ALL
     index = text_index(column, header)
+    return lambda row: row[index].strip() or _UNKNOWN
+
+
+def _with_named_shares(jobs: list[WorkJob], column: str) -> list[WorkJob]:
+    """Put a column's name before its shares where all of them are bare numbers: ``user12``; -1 is SWF's "not known"."""
+    found = {job.share for job in jobs} - {_UNKNOWN}
+    if not all(share.lstrip("-").isdigit() for share in found):
+        return jobs
     prefix = "share" if column.startswith("#") else column
-    names: dict[str, str] = {}
-
-    def read(row: Row) -> str:
-        text = row[index]
-        name = names.get(text)
-        if name is None:
-            word = text.strip()
-            name = names[text] = (prefix + word.removeprefix("-") if word.lstrip("-").isdigit() else word) or "none"
-        return name
-
-    return read
+    names = {share: _UNKNOWN if share.startswith("-") else prefix + share for share in found} | {_UNKNOWN: _UNKNOWN}
+    return [job._replace(share=names[job.share]) for job in jobs]
 
 
 def _priority(value: float | None) -> int:

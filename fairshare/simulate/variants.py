@@ -13,9 +13,10 @@ from itertools import product
 from pathlib import Path
 from typing import Final, TypeVar
 
+from fairshare.config.errors import did_you_mean
 from fairshare.config.project import Project, check_document
 from fairshare.config.yaml_source import Entry, MapNode, Node, Scalar, parse_yaml, read_text
-from fairshare.model import UsageError
+from fairshare.model import InvalidFileError, Problem, UsageError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -62,13 +63,33 @@ def changed_project(path: Path, changes: Sequence[Change]) -> Project:
 
     Raises:
         InvalidFileError: the file, or what becomes of it, is wrong.
-        UsageError: a key leads through something that is no mapping.
+        UsageError: a key leads through something that is no mapping, or to a newcomer that is not complete.
     """
-    document = parse_yaml(read_text(path), str(path))
+    before = document = parse_yaml(read_text(path), str(path))
     for key, value in changes:
         root = _changed(document.root, _steps(key), value, key)
         document = replace(document, root=root)
-    return check_document(document, path)
+    try:
+        return check_document(document, path)
+    except InvalidFileError as error:
+        check_document(before, path)
+        for key, _ in changes:
+            _refuse_newcomer(before.root, _steps(key), key, error.problems)
+        raise
+
+
+def _refuse_newcomer(node: Node, steps: Sequence[str], key: str, problems: Sequence[Problem]) -> None:
+    """Raise UsageError where problems are of something that the file did not have: most likely its name is wrong."""
+    for depth, step in enumerate(steps[:-1]):
+        if not isinstance(node, MapNode):
+            return
+        if step not in node.entries:
+            newcomer = ".".join(steps[: depth + 1])
+            if not any(newcomer in problem.message for problem in problems):
+                return
+            where = ".".join(steps[:depth]) or "the file"
+            raise UsageError(f"--set {key}: {where} has no {step}", hint=did_you_mean(step, node.entries, "keys there"))
+        node = node.entries[step].value
 
 
 def _steps(key: str) -> list[str]:

@@ -69,6 +69,16 @@ def test_a_change_obeys_the_rules_of_the_file(project_file: Path) -> None:
         settings_of(Comparison(changes=[(LOWPRI, "0")]), project_file)
 
 
+def test_a_change_of_something_that_is_not_there_is_taken_for_a_wrong_name(project_file: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        settings_of(Comparison(changes=[("queues.gpus.priority", "3")]), project_file)
+    assert refused.value.message == "--set queues.gpus.priority: queues has no gpus"
+    assert refused.value.hint == "did you mean gpu? (keys there: gpu, batch)"
+    wrong = ("queues.gpu.fairshare.shares.NEW.weight_factor", "2"), (LOWPRI, "0")
+    with pytest.raises(InvalidFileError, match=r"LOWPRI.weight_factor: must be between"):
+        settings_of(Comparison(changes=wrong), project_file)
+
+
 @pytest.mark.parametrize("text", ["LOWPRI", "=8", "queues..gpu=3", ".=1"])
 def test_what_is_no_change(text: str) -> None:
     with pytest.raises(UsageError, match="this is no KEY=VALUE"):

@@ -48,6 +48,25 @@ def test_any_swf_field_can_be_mapped(tmp_path: Path) -> None:
     assert [(job.share, job.demand, job.run_time) for job in trace.jobs] == [("queue2", 12, 900_000)]
 
 
+@pytest.mark.parametrize(
+    ("written", "shares"),
+    [
+        (("12", "7", "12"), ["team12", "team7", "team12"]),
+        (("12", "-1", ""), ["team12", "none", "none"]),
+        (("103959", "11cb48", "b436b2"), ["103959", "11cb48", "b436b2"]),
+        (("nlp", "", "7"), ["nlp", "none", "7"]),
+    ],
+)
+def test_shares_are_named_after_their_column_where_all_are_bare_numbers(
+    tmp_path: Path, written: tuple[str, ...], shares: list[str]
+) -> None:
+    rows = "".join(f"{at},60,1,{share}\n" for at, share in enumerate(written))
+    mapped = csv_format("submit=when,duration=secs,size=gpus,share=team")
+    trace = load_trace(write(tmp_path / "a.csv", f"when,secs,gpus,team\n{rows}"), mapped)
+
+    assert [job.share for job in trace.jobs] == shares
+
+
 def test_gzipped_traces_read_like_others(tmp_path: Path) -> None:
     path = tmp_path / "a.swf.gz"
     path.write_bytes(gzip.compress(SWF_LINE.encode()))

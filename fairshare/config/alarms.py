@@ -326,6 +326,11 @@ class AlarmsSection(QueueAlarmsSection):
             yield ("queues", queue), [self, section]
 
 
+def kinds_of_alarm(id: str) -> frozenset[Kind]:
+    """Return which queues have an alarm; none for a word that names no alarm."""
+    return _BY_ID[id].kinds if id in _BY_ID else frozenset()
+
+
 def _resolved(id: str, layers: list[QueueAlarmsSection]) -> AlarmDefault:
     default = _BY_ID[id]
     for layer in layers:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from fairshare.config.alarms import Kind, kinds_of_alarm
 from fairshare.config.errors import did_you_mean
 from fairshare.config.policy_tests import preemptions_of
 from fairshare.config.quota_checks import check_quotas
@@ -18,6 +19,12 @@ from fairshare.scheduler.policy import matching_entry
 
 MAX_NAME_LENGTH: Final = 128
 """Of environments, policies and queues in AWS Batch."""
+
+_QUEUES: Final[dict[Kind, str]] = {
+    "fair-share": "fair-share queues",
+    "fifo": "FIFO queues",
+    "quota shares": "queues with quota shares",
+}
 
 _ENVIRONMENTS: Final = "service_environments"
 
@@ -145,11 +152,24 @@ def _check_alarms(document: Document) -> Iterator[Problem]:
             hint = did_you_mean(queue, queues, "queues")
             steps: Steps = ("alarms", "queues", queue)
             yield document.problem(steps, f'unknown queue "{queue}" in alarms', hint=hint, at_key=True)
+            continue
+        kind = _kind_of(document, queue)
+        for id in document.keys("alarms", "queues", queue):
+            kinds = kinds_of_alarm(id)
+            if kinds and kind not in kinds and document.keys("alarms", "queues", queue, id):
+                whose = " and ".join(sorted(_QUEUES[each] for each in kinds))
+                message = f"only {whose} have the alarm {id}, and {queue} is of another kind: this changes nothing"
+                yield _warning(document, ("alarms", "queues", queue, id), message)
     region, topic = document.text("region"), document.text("alarms", "sns_topic")
     of_topic = topic.split(":")[3:4] if topic is not None else []
     if region is not None and of_topic and of_topic != [region]:
         steps = ("alarms", "sns_topic")
         yield document.problem(steps, f"the topic is in {of_topic[0]}, and alarms of {region} cannot tell it")
+
+
+def _kind_of(document: Document, queue: str) -> Kind:
+    written = document.keys("queues", queue)
+    return "quota shares" if "quota_shares" in written else "fair-share" if "fairshare" in written else "fifo"
 
 
 def _check_policy_tests(document: Document) -> Iterator[Problem]:

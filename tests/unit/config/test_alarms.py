@@ -151,6 +151,17 @@ def test_what_is_wrong_is_told_with_its_place(project_problems, vary, alarms, pr
     assert found.startswith(problem)
 
 
+def test_an_alarm_that_a_kind_of_queue_does_not_have_is_warned_of(read_project, vary):
+    alarms = "{queues: {gpu: {preemptions: {threshold: 3}}, batch: {share_starved: off, preemptions: {threshold: 3}}}}"
+    warnings = read_project(vary(("alarms: {}", f"alarms: {alarms}"))).warnings
+    only = "only queues with quota shares have the alarm preemptions, and"
+
+    assert [(found.line, found.message) for found in warnings] == [
+        (20, f"{only} gpu is of another kind: this changes nothing"),
+        (20, f"{only} batch is of another kind: this changes nothing"),
+    ]
+
+
 def test_a_topic_is_taken_as_it_is(read_project, vary):
     project = read_project(vary(("alarms: {}", f"alarms: {{sns_topic: {TOPIC}}}")))
 

@@ -17,14 +17,14 @@ open is section 11.2 of the project's AWS notes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
 from fairshare.model import SharingStrategy
 
-Needs = Iterable[tuple[str, int]]
+Needs = tuple[tuple[str, int], ...]
 """(instance type, instances) of a job."""
 
 

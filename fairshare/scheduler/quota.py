@@ -25,7 +25,7 @@ from operator import is_not
 from typing import ClassVar, Final, Self
 
 from fairshare.model import JobStatus
-from fairshare.scheduler.books import Books, Terms, obstacle
+from fairshare.scheduler.books import Books, Needs, Terms, obstacle
 from fairshare.scheduler.commands import Blocking, EngineOptions
 from fairshare.scheduler.heads import NO_CAPACITY, TOO_LARGE, BlockedReason, HeadOfLine, over_quota
 from fairshare.scheduler.jobs import EngineJob, Preemption
@@ -38,10 +38,7 @@ from fairshare.scheduler.shares import DispatchOrder, RankOf, Share, by_age
 MAX_QUOTA_SHARES: Final = 20
 """Of a queue (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
 
-DemandByType = tuple[tuple[str, int], ...]
-"""(instance type, instances) of a job."""
-
-Owed = list[tuple[str, DemandByType]]
+Owed = list[tuple[str, Needs]]
 """What is set aside in a pass: a quota share, and what a job needs."""
 
 
@@ -109,7 +106,7 @@ class QuotaQueue(Queue[QuotaShare]):
         super().__init__(name, environment, options)
         self._books: Books | None = None
         """What the shares hold under their present terms; None: those changed."""
-        self._obstacles: dict[tuple[str, DemandByType], str | None] = {}
+        self._obstacles: dict[tuple[str, Needs], str | None] = {}
         """What was found, under the same terms."""
         self._claims: dict[str, Claim] = {}
         """By job, the oldest first."""

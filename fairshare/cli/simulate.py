@@ -307,14 +307,13 @@ def _show(
     from fairshare.cli.simulate_view import simulation_text
     from fairshare.simulate.document import flat_rows, policy_document
     from fairshare.simulate.expect import violations
-    from fairshare.simulate.notes import notes_of
 
     policies = [
         policy_document(course, figures, with_starts=report.starts, with_timeline=report.timeline)
         for course, figures in results
     ]
     wrong = violations(expected, policies)
-    notes = notes_of(workload, [course.setting for course, _ in results], [figures for _, figures in results])
+    notes = _notes(workload, results)
     data: dict[str, Any] = {
         "model_version": MODEL_VERSION,
         "workload": workload.name,
@@ -334,12 +333,16 @@ def _show(
     return wrong
 
 
-def _write_report(context: AppContext, path: Path, workload: Workload, results: Sequence[Result]) -> None:
+def _notes(workload: Workload, results: Sequence[Result]) -> list[str]:
     from fairshare.simulate.notes import notes_of
+
+    return notes_of(workload, [course.setting for course, _ in results], [figures for _, figures in results])
+
+
+def _write_report(context: AppContext, path: Path, workload: Workload, results: Sequence[Result]) -> None:
     from fairshare.simulate.report import report_page
 
-    notes = notes_of(workload, [course.setting for course, _ in results], [figures for _, figures in results])
-    page = report_page(workload, results, notes)
+    page = report_page(workload, results, _notes(workload, results))
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:

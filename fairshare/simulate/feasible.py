@@ -25,6 +25,7 @@ def hopeless_jobs(workload: Workload, setting: Setting) -> frozenset[int]:
         InfeasibleError: a job can never start, and no time limit of its queue will end it.
     """
     hopeless: set[int] = set()
+    alike: dict[tuple[str, str, str, int], bool] = {}
     too_large: dict[str, list[int]] = {}
     for index, job in enumerate(workload.jobs):
         queue = job.queue or setting.queue
@@ -34,7 +35,10 @@ def hopeless_jobs(workload: Workload, setting: Setting) -> frozenset[int]:
                 f"job {job.id} goes to queue {queue}, which policy {setting.name} does not have", hint=hint
             )
         if queue in setting.quota_shares:
-            if _is_beyond_quota(job, queue, setting):
+            what = queue, job.share, job.instance_type, job.demand
+            if what not in alike:
+                alike[what] = _is_beyond_quota(job, queue, setting)
+            if alike[what]:
                 hopeless.add(index)
         elif job.demand > setting.capacity_of(queue):
             if _is_ended(setting, queue, TOO_LARGE.code):
